@@ -3,17 +3,25 @@
 import json
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from samebits.bisect import tensors
 from samebits.bisect.pair_tensors import align_pair, first_point
 from samebits.bisect.point import PointRequest
+from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.search.trials import Trials
 from samebits.bisect.session import again
+from samebits.bisect.tensors import BlockSearch, Point, StepMixture, judged_outputs, key, label
 from samebits.cli import main
 from samebits.errors import RequestError
 from samebits.report.bisect import TENSORS, tensor_rows
+from samebits.train.taps import Tensor
 from tests.check.test_line_evidence import halved, plain, same
 from tests.support.toys import toy
 
@@ -130,3 +138,88 @@ def test_mixed_requests_are_rejected_in_one_line(words: tuple[str, ...], message
     """Exit code 2, and what to do."""
     code, output = _run(*words)
     assert code == 2 and message in output.replace("\n", " ")
+
+
+# --- tensors of zeros that rounding moves: their bound is finite, so that a wrong one is beyond it -------------------
+
+ZERO, LIVE = Tensor("part:out:zero", 0), Tensor("part:out:live", 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(0.0, "pass"), (3e-17, "pass"), (1e-6, "fail"), (1e6, "fail"), (np.nan, "fail")]
+)
+def test_a_zero_that_rounding_moves_has_a_bound(value: float, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interpreted(*asked: Any) -> Any:
+        dithered = len(asked) == 5
+        return {ZERO: np.full(2, 1e-17 * dithered), LIVE: np.ones(2)}, SimpleNamespace(containers=set())
+
+    def ran(*_: Any) -> Any:
+        values = {ZERO: np.full((2, 1), value), LIVE: np.ones(2)}
+        return SimpleNamespace(values=values, apart={ZERO: np.inf, LIVE: 0.0}, missing=list), None
+
+    monkeypatch.setattr(tensors, "_interpreted", interpreted)
+    monkeypatch.setattr(tensors, "_run", ran)
+    sides: Any = SimpleNamespace(good=None, mixture=lambda taken: (None, None))
+    judgement = tensors._judged(tensors._GoodStep(sides), StepMixture("all", frozenset()), False)
+    assert judgement.outcome == outcome
+    assert outcome == "pass" or judgement.signature == str(ZERO)
+
+
+# --- A wrong tensor is blamed only where what computed it changes the outputs of the step: simulated steps -----------
+
+NAMES = ("harmless", "wrong", "later")
+
+
+def searched(matters: set[str], names: tuple[str, ...] = NAMES, whole: bool = True) -> BlockSearch:
+    """Every difference makes a tensor of its own wrong; those that matter also change the outputs."""
+
+    def judge(point: Point) -> Judgement:
+        form = point[0]
+        if form.whole and not whole:
+            return untestable("cannot be interpreted")
+        if form.whole:
+            moved = sorted(form.without & matters)
+            return failed("loss", moved=moved) if form.taken & matters else passed(moved=moved)
+        first = next((name for name in names if name in form.taken), None)
+        return passed() if first is None else failed(f"output of {first}", names=[first])
+
+    return BlockSearch(names, (), Trials(judge, key=key, label=label))
+
+
+@pytest.mark.parametrize("matters", [{"wrong"}, {"later"}, {"wrong", "later"}, set(NAMES)])
+def test_the_first_difference_that_reaches_the_outputs_is_blamed(matters: set[str]) -> None:
+    search = searched(matters)
+    outcome = search.run(False)
+    first = next(name for name in NAMES if name in matters)
+    assert outcome.point is not None and (outcome.reaches, outcome.remarks()) == (True, [])
+    assert search.trials.known(outcome.point).signature == f"output of {first}"
+    assert len(search.idle) == NAMES.index(first)
+
+
+def test_a_step_that_cannot_be_judged_says_so() -> None:
+    search = searched({"wrong"}, whole=False)
+    outcome = search.run(False)
+    assert outcome.point is not None and search.trials.known(outcome.point).signature == "output of harmless"
+    assert outcome.remarks() == ["whether the difference reaches loss, gradients and new state was not tried"]
+
+
+def test_the_only_difference_is_not_tried_against_nothing() -> None:
+    search = searched({"wrong"}, ("wrong",))
+    assert search.run(False).reaches and search.trials.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "outcome", "moved"),
+    [(1.0, None, "pass", []), (2.0, None, "fail", []), (1.0, 2.0, "pass", ["loss"]), (2.0, 2.0, "fail", [])],
+)
+def test_outputs_are_held_to_their_bounds(value: float, before: float | None, outcome: str, moved: list[str]) -> None:
+    good, other = {"loss": np.float64(1)}, None if before is None else {"loss": np.float64(before)}
+    judgement = judged_outputs(
+        good, {"loss": 0.5}, {"loss": np.float64(value)}, other, lambda _, a, b: float(abs(a - b))
+    )
+    assert (judgement.outcome, judgement.numbers["moved"]) == (outcome, moved)
+
+
+def test_outputs_of_other_sizes_cannot_be_judged() -> None:
+    judged = judged_outputs({"x": np.ones(2)}, {"x": 1.0}, {"x": np.ones(3)}, None, lambda *_: 0.0)
+    assert judged.outcome == "untestable"

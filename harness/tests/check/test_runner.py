@@ -1,16 +1,30 @@
 """The runner: what is compared with what, and every reason why a point gives no result."""
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
+from jax.experimental import io_callback
+from jax.sharding import PartitionSpec as P
 
+import samebits
+from samebits import Pair
+from samebits.check.outcome import says_nothing
+from samebits.check.run_points import run_points
+from samebits.cli.check_run import repeats_note
 from samebits.errors import DeclarationError
-from samebits.programs.plan import Request
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
 from samebits.schema.case import Arg, Case, Refusal
 from samebits.schema.contract import Contract, Exemption
+from samebits.schema.finding import Finding
+from samebits.schema.point import Effort
 from tests.support.toys import alone, double, of, run, toy, twice
 
 
@@ -281,3 +295,210 @@ def test_explicit_mode_reaches_the_implementation() -> None:
 
     assert all(r.ruling.ok for r in run(toy(looking=looking), modes=("explicit",)))
     assert any("data" in spec for spec in seen)
+
+
+# --- A variant whose outputs have another shape is different, and the others of its pair are judged all the same -----
+
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "first axis": lambda x: x.T[None],
+    "last axis": lambda x: x.T[..., None],
+    "flat": lambda x: x.T.reshape(-1),
+    "fewer": lambda x: x.T[:2],
+    "more": lambda x: jnp.concatenate([x.T, x.T]),
+}
+
+
+@pytest.mark.parametrize("name", ["first axis", *(pytest.param(n, marks=pytest.mark.slow) for n in list(SHAPES)[1:])])
+@pytest.mark.parametrize("door", [samebits.check, samebits.prove])
+def test_the_other_variants_are_judged(name: str, door: Callable[..., Any]) -> None:
+    """At points that a proof alone decides too: each gradient pulls back cotangents of its own shape."""
+    pair = Pair(
+        name="shapes",
+        reference=lambda x: x.T,
+        variants={"good": lambda x: jnp.swapaxes(x, 0, 1), "other": SHAPES[name], "last": lambda x: jnp.transpose(x)},
+        args={"x": Arg(shape=("n", "n"), spec=("dp",))},
+        cases=(Case(id="a", sizes={"n": 4}), Case(id="b", sizes={"n": 8})),
+        dtypes=("float32", "bfloat16"),
+        meshes=("none", "dp2"),
+    )
+    verdicts = {(leaf.place.variant, leaf.ruling.verdict) for leaf in door(pair).leaves}
+    assert verdicts == {("<lambda>", "proved"), ("good", "proved"), ("last", "proved"), ("other", "different")}
+
+
+# --- outputs whose tree structure differs from the reference are different, whatever the proofs of the leaves say ----
+
+
+@pytest.mark.parametrize("change", ["fewer", "more", "moved"])
+def test_another_tree_of_outputs_is_a_difference(change: str) -> None:
+    """Proofs hold leaves against each other by their place; another number of them once ended in an IndexError."""
+
+    def plain(x: Any) -> Any:
+        return {"a": x, "b": {"c": 2 * x, "d": jnp.int32(3)}, "e": x > 0}
+
+    def other(x: Any) -> Any:
+        tree = plain(x)
+        if change == "more":
+            return tree | {"c": x}
+        last = tree["b"].pop("d")
+        return tree | {"z": last} if change == "moved" else tree
+
+    pair = Pair(
+        name="trees",
+        reference=plain,
+        variants={"other": other},
+        args={"x": Arg(shape=(4,))},
+        cases=(Case(id="small"),),
+        dtypes=("float32",),
+        meshes=("data1",),
+        modes=("auto",),
+        gradients=False,
+    )
+    points = plan(pair, Request(variants=("other",)), 8).points
+    results = list(run_points(pair, Locator(name="trees"), points, Programs()))
+    assert [(one.place.leaf, one.ruling.verdict) for one in results] == [("out", "different")], results
+    assert "structure" in str(results[0].ruling.evidence)
+
+
+# --- values that say nothing: without elements, constant, or gradients of zeros --------------------------------------
+
+DTYPES = (np.float32, ml_dtypes.bfloat16, ml_dtypes.float4_e2m1fn, np.complex64, np.complex128)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_and_constants_say_nothing_in_every_dtype(dtype: Any) -> None:
+    zeros, ones = np.zeros((4, 2), dtype), np.ones((4, 2), dtype)
+    signed = np.array([0.0, -0.0], np.float32).astype(dtype)
+    assert says_nothing([zeros, signed], "x", "gradient") is not None
+    assert says_nothing([zeros, ones], "x", "gradient") is None
+    assert says_nothing([ones, signed], "out", "forward") is not None
+    assert says_nothing([ones, np.arange(4).astype(dtype)], "out", "forward") is None
+    assert says_nothing([zeros[:0]], "out", "forward") is not None
+
+
+def test_either_part_of_a_complex_number_counts() -> None:
+    imaginary = np.array([0j, 1j], np.complex64)
+    assert says_nothing([imaginary], "x", "gradient") is None
+    assert says_nothing([imaginary], "out", "forward") is None
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+def test_one_number_that_is_nowhere_finite_says_nothing(direction: str) -> None:
+    """A loss with the root of a drawn argument: two other formulas would have equal bits."""
+    nan, infinite, one = (np.float32(number) for number in (np.nan, np.inf, 1))
+    for arrays in ([nan, nan], [infinite, nan]):
+        assert "infinite or NaN at every input" in str(says_nothing([np.asarray(a) for a in arrays], "out", direction))
+    assert says_nothing([np.asarray(nan), np.asarray(one)], "out", direction) is None
+
+
+# --- calls for their side effects alone are not compared; where a variant has fewer or more of them, that is said ----
+
+SAYS = "calls `io_callback` at 0 places, '_logged' at 1: side effects are not compared"
+
+
+def _logged(x: Any, *, factor: float = 2.0) -> Any:
+    io_callback(lambda value: None, None, x.sum())
+    return x * factor
+
+
+def _silent(x: Any, *, factor: float = 2.0) -> Any:
+    return x * factor
+
+
+def _logged_too(x: Any, *, factor: float = 2.0) -> Any:
+    return _logged(x, factor=factor)
+
+
+def test_a_side_effect_that_is_gone_is_said() -> None:
+    results = run(toy(_logged, silent=_silent, logged=_logged_too), gradients=False)
+    (silent,), (logged,) = of(results, variant="silent"), of(results, variant="logged")
+    assert SAYS in str(silent.ruling.evidence)
+    assert "side effects" not in str(logged.ruling.evidence)
+
+
+# --- `--repeat N`: a side whose bits change occasionally is found with enough runs, and the probability is printed ---
+
+
+def flaky_pair() -> Pair:
+    """A toy whose variant flips the last bit of one element in every twentieth call."""
+    calls = itertools.count(1)
+
+    def produced(x: Any) -> Any:
+        found = np.array(x)
+        if next(calls) % 20 == 0:
+            found.reshape(-1).view(np.uint32)[0] ^= 1
+        return found
+
+    def flaky(x: Any, *, factor: float = 2.0) -> Any:
+        return jax.pure_callback(produced, jax.ShapeDtypeStruct(x.shape, x.dtype), x * factor)
+
+    return toy(flaky=flaky)
+
+
+def found(repeats: int) -> Finding:
+    rounding = Contract(lowest="rounding", reason="for this test")
+    effort = Effort(repeats=repeats)
+    (result,) = run(flaky_pair(), alone("flaky"), effort=effort, meshes=("data1",), contracts=(rounding,))
+    return result
+
+
+def test_one_in_twenty_is_found_with_enough_repeats() -> None:
+    assert found(2).ruling.verdict != "unstable"
+    often = found(24)
+    assert (often.ruling.verdict, often.ruling.ok) == ("unstable", False)
+    assert often.ruling.evidence == "'flaky' gave other bits when run again on the same input"
+
+
+def test_every_repeat_is_compared_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference in the middle is not forgotten where the last run agrees again."""
+    assert found(21).ruling.verdict == found(30).ruling.verdict == "unstable"
+
+
+@pytest.mark.parametrize(("repeats", "percent"), [(3, "14.3%"), (20, "64.2%"), (60, "95.4%")])
+def test_the_probability_is_printed(repeats: int, percent: str) -> None:
+    (note,) = repeats_note(repeats)
+    assert note.startswith(f"--repeat {repeats}: each program ran {repeats} times on its first input; ")
+    assert note.endswith(f"in 1 of 20 runs is seen with probability {percent}")
+
+
+def test_two_runs_are_usual_and_need_no_words() -> None:
+    assert repeats_note(2) == []
+
+
+# --- copies of one output on several devices: all are compared, on every input ---------------------------------------
+
+
+def test_replicas_that_diverge_are_different() -> None:
+    """Each device keeps its own value of what the sharding calls one replicated array."""
+
+    def summed(x: Any, *, factor: float = 2.0) -> Any:
+        return jnp.sum(x * 0, axis=0) + jnp.arange(16, dtype=x.dtype)
+
+    def local(x: Any, *, factor: float = 2.0) -> Any:
+        def body(x: Any) -> Any:
+            return jnp.sum(x * 0, axis=0) + jnp.arange(16, dtype=x.dtype) + jax.lax.axis_index("data")
+
+        return jax.shard_map(body, in_specs=P("data"), out_specs=P(), check_vma=False)(x)
+
+    results = of(run(toy(summed, local=local), gradients=False), variant="local")
+    assert [r.ruling.verdict for r in results] == ["bitwise", "different", "different", "different"]
+    assert results[1].place.leaf == "out (replica on device 1)"
+
+
+def test_replicas_that_differ_for_special_values_are_different() -> None:
+    """The first record has no infinity; in the second, every device gives another number for it."""
+
+    def largest(x: Any, *, factor: float = 2.0) -> Any:
+        return jnp.max(x, axis=0)
+
+    def local(x: Any, *, factor: float = 2.0) -> Any:
+        def body(x: Any) -> Any:
+            found = jax.lax.pmax(jnp.max(x, axis=0), "data")
+            return jnp.where(jnp.isinf(found), jnp.where(jax.lax.axis_index("data") == 0, found, 0), found)
+
+        return jax.shard_map(body, in_specs=P("data"), out_specs=P(), check_vma=False)(x)
+
+    special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("inf",))}
+    results = of(run(toy(largest, local=local), args=special, gradients=False), variant="local")
+    assert {r.place.leaf: r.ruling.verdict for r in results if r.place.leaf != "out"} == {
+        f"out (replica on device {device})": "different" for device in (1, 2, 3)
+    }

@@ -111,31 +111,6 @@ def test_nothing_that_can_be_compiled(tmp_path: Path) -> None:
     assert document["results"] == [] and len(document["problems"]) == 1
 
 
-@pytest.mark.parametrize("option", ["--json", "--markdown"])
-def test_an_unwritable_report_is_rejected_before_compiling(tree: Path, tmp_path: Path, option: str) -> None:
-    missing = tmp_path / "missing" / "r"
-    cases = {
-        tmp_path: f"{option} {tmp_path}: is a directory; give the name of a file",
-        missing: f"{option} {missing}: the folder '{missing.parent}' does not exist; create it first",
-        Path("/proc/r"): f"{option} /proc/r: cannot be written: No such file or directory",
-    }
-    for path, message in cases.items():
-        ended = samebits("compile", "reorder", "--root", tree, option, path)
-        assert (ended.code, ended.out, ended.lines) == (2, "", [f"samebits: {message}"])
-
-
-def test_one_file_for_two_reports(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "r"
-    ended = samebits("compile", "--root", tree, "--json", file, "--markdown", tmp_path / "." / "r")
-    assert (ended.code, ended.lines) == (2, [f"samebits: --json and --markdown both name {file}; give two files"])
-    assert not file.exists()
-
-
-def test_usage_errors_are_clicks_own(tree: Path) -> None:
-    ended = samebits("compile", "--root", tree, "--targets", "cpu")
-    assert (ended.code, ended.lines[-1]) == (2, "Error: No such option '--targets'. Did you mean '--target'?")
-
-
 def test_no_pair_has_real_sizes(tmp_path: Path) -> None:
     write_pair(tmp_path, "plain")
     ended = samebits("compile", "--root", tmp_path)

@@ -128,21 +128,6 @@ def test_a_document_on_stdout_is_not_mixed_with_annotations(tree: Path) -> None:
     assert ElementTree.fromstring(ended.out).get("failures") == "1"
 
 
-@pytest.mark.parametrize("other", ["--json", "--markdown"])
-def test_two_reports_are_two_files(other: str, tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "r"
-    ended = samebits("check", "--root", tree, other, file, "--junitxml", file)
-    line = f"samebits: {other} and --junitxml both name {file}; give two files"
-    assert (ended.code, ended.lines) == (2, [line])
-
-
-def test_a_file_that_cannot_be_written(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "gone" / "r.xml"
-    ended = samebits("check", "--root", tree, "--junitxml", file)
-    line = f"samebits: --junitxml {file}: the folder '{file.parent}' does not exist; create it first"
-    assert (ended.code, ended.lines) == (2, [line])
-
-
 @pytest.mark.parametrize(
     ("words", "what"),
     [

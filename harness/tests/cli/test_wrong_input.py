@@ -115,8 +115,11 @@ def test_unknown_module(tree: Path) -> None:
     assert ended.lines[0].startswith("samebits: pair 'nowhere.checks:PAIR': module 'nowhere.checks' does not import: ")
 
 
-@pytest.mark.parametrize("option", ["--json", "--markdown"])
-def test_unwritable_report_is_refused_before_anything_runs(tree: Path, tmp_path: Path, option: str) -> None:
+@pytest.mark.parametrize("command", ["check", "compile"])
+@pytest.mark.parametrize("option", ["--json", "--markdown", "--junitxml"])
+def test_unwritable_report_is_refused_before_anything_runs(
+    tree: Path, tmp_path: Path, option: str, command: str
+) -> None:
     missing = tmp_path / "missing" / "r"
     cases = {
         tmp_path: f"{option} {tmp_path}: is a directory; give the name of a file",
@@ -124,14 +127,17 @@ def test_unwritable_report_is_refused_before_anything_runs(tree: Path, tmp_path:
         Path("/proc/r"): f"{option} /proc/r: cannot be written: No such file or directory",
     }
     for path, message in cases.items():
-        ended = samebits("check", "good", "--root", tree, option, path)
+        ended = samebits(command, "good", "--root", tree, option, path)
         assert (ended.code, ended.out, ended.lines) == (2, "", [f"samebits: {message}"])
 
 
-def test_one_file_for_two_reports(tree: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["check", "compile"])
+@pytest.mark.parametrize("options", [("--json", "--markdown"), ("--json", "--junitxml"), ("--markdown", "--junitxml")])
+def test_one_file_for_two_reports(tree: Path, tmp_path: Path, options: tuple[str, str], command: str) -> None:
     file = tmp_path / "r"
-    ended = samebits("check", "--root", tree, "--json", file, "--markdown", file)
-    assert (ended.code, ended.lines) == (2, [f"samebits: --json and --markdown both name {file}; give two files"])
+    ended = samebits(command, "--root", tree, options[0], file, options[1], file)
+    assert (ended.code, ended.lines) == (2, [f"samebits: {' and '.join(options)} both name {file}; give two files"])
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(

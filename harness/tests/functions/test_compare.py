@@ -1,6 +1,9 @@
 """`assert_same`, `check` and `prove` of two functions, as somebody calls them from a test."""
 
 import functools
+import importlib
+import os.path
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,8 +16,11 @@ from jax.sharding import PartitionSpec as P
 import samebits
 from samebits import Adapt, Arg, Case, Pair, Request
 from samebits.errors import CouldNotRun, RequestError
+from samebits.functions.as_pair import PositionalCall, pair_of, shown_name, side_names
+from samebits.functions.request import compare_request
 from samebits.functions.session import session
 from tests.functions import specimens as f
+from tests.support.child import run_python
 
 
 def test_the_same_mathematics_passes() -> None:
@@ -315,3 +321,133 @@ def test_a_function_on_a_mesh_of_its_own() -> None:
     compared = samebits.check(matmul, split, x, w, mesh=own, specs=(P("dp", "tp"), P("tp")), gradients=False)
     assert [leaf.ruling.verdict for leaf in compared.leaves if leaf.place.variant != compared.reference] != []
     assert all(leaf.ruling.ok for leaf in compared.leaves if leaf.place.variant != compared.reference), compared
+
+
+# --- two functions as a declaration: names, and calls by position ----------------------------------------------------
+
+
+def test_positional_arguments_have_the_names_of_the_parameters() -> None:
+    pair = pair_of(compare_request(f.dense, f.einsum, (f.parameters(), f.rows()), {}))
+    assert list(pair.args) == ["params", "x"]  # type: ignore[arg-type]
+    assert pair.name == "dense_einsum"
+
+
+def test_arguments_without_names_are_numbered() -> None:
+    pair = pair_of(compare_request(lambda *xs: xs[0], lambda *xs: xs[1], (f.rows(), f.rows()), {}))
+    assert list(pair.args) == ["arg0", "arg1"]  # type: ignore[arg-type]
+
+
+def test_the_same_function_is_the_same_side() -> None:
+    pairs = [pair_of(compare_request(f.softmax, f.shifted, (f.rows(),), {})) for _ in range(2)]
+    assert pairs[0].reference is pairs[1].reference
+
+
+def test_a_call_passes_by_position_and_by_other_names() -> None:
+    call = PositionalCall(lambda a, b, *, c: (a, b, c), ("x", "y"), {"z": "c"}, "f")
+    assert call(y=2, x=1, z=3) == (1, 2, 3)
+
+
+# --- two functions are told apart in reports, whatever they are ------------------------------------------------------
+
+
+def scaled(x: Any, by: Any = 2) -> Any:
+    return x * by
+
+
+def other(x: Any) -> Any:
+    return x + x
+
+
+class Layer:
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+LAMBDA = lambda x: 2 * x  # noqa: E731
+ANOTHER = lambda x: x + x  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("functions", "names"),
+    [
+        ((scaled, other), ("scaled", "other")),
+        ((jax.nn.gelu, functools.partial(scaled, by=0)), ("gelu", "partial_scaled")),
+        ((f.softmax, jax.nn.softmax), ("tests_softmax", "jax_softmax")),
+        ((LAMBDA, other), ("reference", "other")),
+        ((scaled, LAMBDA), ("scaled", "variant")),
+        ((LAMBDA, ANOTHER), ("reference", "variant")),
+        ((scaled, functools.partial(scaled, by=3)), ("scaled", "partial_scaled")),
+        ((functools.partial(functools.partial(scaled), by=3), other), ("partial_scaled", "other")),
+        ((functools.partial(LAMBDA), other), ("partial", "other")),
+        (
+            (functools.partial(scaled, by=2), functools.partial(scaled, by=3)),
+            ("partial_scaled_reference", "partial_scaled_variant"),
+        ),
+        ((jax.jit(scaled), other), ("scaled", "other")),
+        ((scaled, jax.jit(scaled)), ("scaled_reference", "scaled_variant")),
+        ((Layer(), other), ("layer", "other")),
+        ((Layer(), Layer()), ("layer_reference", "layer_variant")),
+        ((os.path.join, str.join), ("posixpath_join", "join")),
+    ],
+)
+def test_functions_are_told_apart(functions: tuple[Callable[..., Any], ...], names: tuple[str, str]) -> None:
+    assert side_names(functions[0], functions[1]) == names
+
+
+def test_a_command_has_names_for_them() -> None:
+    assert side_names(LAMBDA, ANOTHER, ("m:fast", "m.py:Layer.slow")) == ("fast", "slow")
+    assert side_names(scaled, functools.partial(scaled), ("m:scaled", "m:thrice")) == ("scaled", "thrice")
+    assert side_names(scaled, scaled, ("m:scaled", "m:scaled")) == ("scaled_reference", "scaled_variant")
+
+
+def test_a_lambda_in_a_message_has_its_place() -> None:
+    assert shown_name(LAMBDA, "second") == "the second function, a lambda,"
+    assert shown_name(functools.partial(scaled), "first") == "'scaled'"
+
+
+# --- `samebits.check` and `samebits.prove` are functions, although rooms of the package have their names -------------
+
+
+def test_a_room_does_not_take_the_name_of_a_function() -> None:
+    importlib.import_module("samebits.check.judge")
+    importlib.import_module("samebits.prove.prover")
+    assert samebits.check.__module__ == samebits.prove.__module__ == "samebits.functions.compare"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "first",
+    ["import samebits.check.runner", "import samebits", "from samebits import check", "import samebits.check"],
+)
+def test_whatever_is_imported_first(first: str) -> None:
+    done = run_python("-c", f"{first}\nimport samebits\nprint(samebits.check.__name__, samebits.check.__module__)")
+    assert done.stdout.strip() == "check samebits.functions.compare", done.stderr
+
+
+# --- gradients that are zero by construction on both sides are left out and named; on one side alone they differ -----
+
+
+def test_what_both_ignore_is_left_out_and_said() -> None:
+    compared = samebits.check(lambda x, t: 2 * x, lambda x, t: x + x, f.rows(), jnp.ones(3))
+    assert compared.ok
+    assert {leaf.place.leaf for leaf in compared.leaves if leaf.place.direction == "gradient"} == {"x"}
+    assert any(note.startswith("no gradient with respect to t:") for note in compared.notes)
+
+
+def test_what_one_side_ignores_is_different() -> None:
+    def stopped(x: Any, w: Any) -> Any:
+        return x * jax.lax.stop_gradient(w)
+
+    for sides in ((lambda x, w: x * w, stopped), (stopped, lambda x, w: x * w)):
+        compared = samebits.check(*sides, f.rows(), f.drawn(9, 4))
+        verdicts = {
+            leaf.place.leaf: leaf.ruling.verdict for leaf in compared.leaves if leaf.place.direction == "gradient"
+        }
+        assert verdicts["x"] in ("bitwise", "proved")
+        assert verdicts["w"] == "different"
+
+
+def test_nothing_to_differentiate_at_all() -> None:
+    compared = samebits.check(jnp.round, lambda x: jnp.round(x, 0), f.rows())
+    assert compared.ok
+    assert {leaf.place.direction for leaf in compared.leaves} == {"forward"}

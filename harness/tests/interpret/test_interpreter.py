@@ -6,20 +6,31 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import flax
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 
+import samebits
 from samebits.errors import NotCovered
 from samebits.interpret import arrays, data_movement, sorting
 from samebits.interpret import arrays as special_functions
-from samebits.interpret.equation import Step
+from samebits.interpret.arrays import ARITHMETIC, evaluate
+from samebits.interpret.as_written import simulate
+from samebits.interpret.complex_pairs import real_program
+from samebits.interpret.control_flow import branch_of
+from samebits.interpret.equation import JAX, Step, is_machinery
+from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter, StepCache
 from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Input, Question
+from samebits.numerics import floats
+from samebits.numerics.floats import width
 from tests.interpret.arithmetic import TABLE, near
 from tests.interpret.executed import Recording, agree, check, missing
 from tests.interpret.programs import Program, Skip, Tape, few, kind_of
@@ -259,3 +270,163 @@ def test_steps_hold_their_equations_so_that_no_other_gets_the_id() -> None:
         assert cache.of(eqn).equation is eqn
         assert cache.holds(cache.of(eqn))
         assert not cache.holds(Step.of(eqn)), "a step of its own may be dropped, and its id used again"
+
+
+# --- shifts of integers narrower than a byte are those that jax computes ---------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
+@pytest.mark.parametrize("name", ["shift_left", "shift_right_arithmetic", "shift_right_logical"])
+def test_a_shift_is_what_jax_computes(name: str, dtype: str) -> None:
+    count = 16 if dtype.endswith("4") else 4
+    values = np.arange(count).astype("uint8").astype(dtype)
+    for distance in range(2 if count == 4 else 4):
+        by = np.full(count, distance).astype(dtype)
+        expected = np.asarray(getattr(jax.lax, name)(values, by))
+        shifted = ARITHMETIC[name](None, values, by)
+        assert shifted.dtype == expected.dtype
+        assert np.array_equal(shifted.astype(int), expected.astype(int))
+
+
+# --- `bitcast_convert_type` between integers of different widths, beside what jax gives ------------------------------
+
+BYTES = np.arange(256, dtype=np.uint8).reshape(2, 16, 8)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("uint8", "int4"),
+        ("int8", "uint4"),
+        ("int4", "uint8"),
+        ("uint4", "int4"),
+        ("int4", "uint4"),
+        ("uint16", "int4"),
+        ("uint8", "int8"),
+        ("uint8", "uint32"),
+        ("int32", "uint8"),
+        ("int16", "uint32"),
+    ],
+)
+def test_the_bits_are_those_of_jax(before: str, after: str) -> None:
+    old, new = (np.dtype(getattr(ml_dtypes, name, name)) for name in (before, after))
+    joined = max(1, width(new) // width(old))
+    values: Any = BYTES.astype(old).reshape(-1, joined)
+    values = values[:, 0] if joined == 1 else values
+
+    def cast(x: Any) -> Any:
+        return lax.bitcast_convert_type(x, new)
+
+    (equation,) = jax.make_jaxpr(cast)(values).jaxpr.eqns
+    (array,) = evaluate(Step.of(equation), [values])
+    expected = np.asarray(cast(jnp.asarray(values)))
+    assert array.dtype == expected.dtype and array.shape == expected.shape
+    assert np.array_equal(array.astype(np.int64), expected.astype(np.int64))
+
+
+def test_packed_weights_unpacked_by_shifts_and_by_a_bitcast() -> None:
+    def shifted(x: Any, packed: Any) -> Any:
+        low, high = (packed << 4).astype(jnp.int8) >> 4, packed.astype(jnp.int8) >> 4
+        return x @ jnp.stack([low, high], 1).reshape(-1, packed.shape[1]).astype(x.dtype)
+
+    def cast(x: Any, packed: Any) -> Any:
+        weights = lax.bitcast_convert_type(packed, jnp.int4)
+        return x @ weights.transpose(0, 2, 1).reshape(-1, packed.shape[1]).astype(x.dtype)
+
+    x = jax.ShapeDtypeStruct((4, 8), np.float32)
+    compared = samebits.check(shifted, cast, x, jax.ShapeDtypeStruct((4, 6), np.uint8))
+    assert compared.ok, compared
+    assert repr(compared).count("the same formulas") == len(compared.leaves) == 2
+
+
+# --- programs as they are written, in NumPy: what `lax.reduce_precision` rounds is rounded ---------------------------
+
+
+@pytest.mark.parametrize(("exponent_bits", "mantissa_bits"), [(8, 10), (8, 7), (5, 10), (4, 3), (5, 2)])
+def test_reduced_precision_is_that_of_xla(exponent_bits: int, mantissa_bits: int) -> None:
+    """Halfway cases, both ends of the range, signed zeros and infinities; not float32's own subnormal numbers."""
+    scales = np.float32(10) ** np.arange(-37, 38, dtype=np.float32)
+    edges = [np.inf, -np.inf, 0.0, -0.0, 65504, 65519, 65520, 6e-5, 6.1e-5, 1 + 2.0**-11, 1 + 3 * 2.0**-11]
+    drawn = np.random.default_rng(0).standard_normal((20, 1)).astype(np.float32) * scales
+    x = np.concatenate([drawn.ravel(), np.array(edges, np.float32)])
+    x = x[(np.abs(x) >= np.finfo(np.float32).tiny) | (x == 0)]
+
+    def reduced(x: jax.Array) -> jax.Array:
+        return jax.lax.reduce_precision(x, exponent_bits, mantissa_bits)
+
+    program = jax.make_jaxpr(reduced)(x)
+    written = simulate(program, Question(program, program, [Input("x", x)], ["out"]))["out"]
+    np.testing.assert_array_equal(written.view(np.int32), np.asarray(reduced(x)).view(np.int32))
+
+
+# --- the branch of `lax.platform_dependent` that a platform takes ----------------------------------------------------
+
+
+def test_a_platform_takes_its_own_branch_or_the_default() -> None:
+    platforms = (("cpu",), ("cuda", "rocm"), None)
+    assert [branch_of(name, platforms) for name in ("cpu", "gpu", "cuda", "tpu", None)] == [0, 1, 1, 2, 2]
+
+
+def test_a_platform_without_a_branch_is_not_covered() -> None:
+    with pytest.raises(NotCovered, match=r"no branch of lax\.platform_dependent is for tpu"):
+        branch_of("tpu", (("cpu",),))
+
+
+# --- programs of complex inputs and outputs as programs of their parts -----------------------------------------------
+
+RNG = np.random.default_rng(29)
+Z, W = ((RNG.normal(size=(3, 2)) + 1j * RNG.normal(size=(3, 2))).astype(np.complex64) for _ in range(2))
+
+
+def question(first: Any, second: Any) -> Question:
+    left, right = (real_program(jax.make_jaxpr(side)(Z, W)) for side in (first, second))
+    return Question(left, right, [Input("z", floats.parts(Z)), Input("w", floats.parts(W))], ["out"])
+
+
+def test_a_program_of_parts_computes_what_the_program_does() -> None:
+    closed = real_program(jax.make_jaxpr(lambda z, w: (z * w, jnp.real(z)))(Z, W))
+    assert [aval.str_short() for aval in closed.in_avals] == ["float32[3,2,2]"] * 2
+    product, real = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, floats.parts(Z), floats.parts(W))
+    np.testing.assert_allclose(product, floats.parts(Z * W), rtol=1e-6)
+    np.testing.assert_allclose(real, Z.real)
+
+
+def test_a_real_program_is_the_same_object() -> None:
+    closed = jax.make_jaxpr(jnp.sin)(np.ones(3, np.float32))
+    assert real_program(closed) is closed
+
+
+def test_formulas_of_complex_inputs_are_told_apart() -> None:
+    proofs = identity(question(lambda z, w: z * w + z, lambda z, w: z * (w + 1)))
+    assert proofs["out"].equal and proofs["out"].elements == 12
+    assert not identity(question(lambda z, w: z * w, lambda z, w: z * jnp.conj(w)))["out"].equal
+
+
+def test_complex_inputs_are_not_taken_as_fixed_numbers() -> None:
+    closed = jax.make_jaxpr(lambda z, w: z * w)(Z, W)
+    with pytest.raises(NotCovered, match="'z' is complex64, whose parts are not separate inputs"):
+        identity(Question(closed, closed, [Input("z", Z), Input("w", W)], ["out"]))
+
+
+# --- which stack frames are passed over: those of jax and of libraries, and not of users' folders with such a name ---
+
+
+@pytest.mark.parametrize(
+    ("file", "libraries", "expected"),
+    [
+        (jax.__file__, None, True),
+        (jax.__file__, JAX, True),
+        (flax.__file__, None, True),
+        (flax.__file__, JAX, False),
+        ("venv/lib/python3.12/site-packages/haiku/base.py", None, True),
+        ("C:\\Python\\Lib\\site-packages\\jaxlib\\mlir\\ir.py", JAX, True),
+        ("<frozen importlib._bootstrap>", None, True),
+        ("work/jax/attention.py", None, False),
+        ("work/flax/examples/train.py", None, False),
+        ("work/site-packages/mine/jax/kernel.py", None, False),
+    ],
+)
+def test_frames_of_libraries_are_known_by_their_package(
+    file: str, libraries: frozenset[str] | None, expected: bool
+) -> None:
+    assert (is_machinery(file) if libraries is None else is_machinery(file, libraries)) is expected

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from samebits.interpret import literals
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.residues import PRIMES
+from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.literals import SIMPLE, SurdLiteral
+from tests.interpret.executed import asked
 from tests.interpret.programs import few
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
@@ -145,3 +148,39 @@ def test_what_was_computed_stands_for_a_decimal_within_the_noise() -> None:
     assert literals.standing(1 - 0.9**11, "float32") == SurdLiteral(Fraction("0.68618940391"))
     assert literals.standing(0.19 * (1 + 1e-13), "float64") != SurdLiteral(Fraction(19, 100))
     assert literals.standing(math.pi, "float64") == SurdLiteral(Fraction(math.pi))
+
+
+# --- decimals that Python computed from others, such as 1 - 0.9, are made of their parts; their neighbours are not ---
+
+Array = Any
+Function = Callable[[Array], Array]
+F = np.float32
+
+X = np.random.default_rng(3).uniform(0.3, 2, (4, 8)).astype(np.float32)
+
+
+def mean_of_two(x: Array) -> Array:
+    """A moving average, divided by one less a power of 0.9, which the program computes."""
+    return (0.9 * x + 0.1 * x[::-1]) / (1 - 0.9 ** jnp.arange(1, x.shape[-1] + 1, dtype=jnp.float32))
+
+
+def by_literals(x: Array, powers: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)) -> Array:
+    """The same, where Python computes it."""
+    return (x + 0.1 * (x[::-1] - x)) / np.array([1 - 0.9**t for t in powers], np.float32)
+
+
+FOLDED: dict[str, tuple[Function, Function, bool]] = {
+    "one less a thousandth": (lambda x: x - 0.001 * x, lambda x: x * (1 - 0.01 * 0.1), True),
+    "a rate of four digits": (lambda x: 0.9995 * x + 0.0005 * x[::-1], lambda x: x + 0.0005 * (x[::-1] - x), True),
+    "powers of nine tenths": (mean_of_two, by_literals, True),
+    "a millionth more": (lambda x: x - 0.001 * x, lambda x: x * 0.999001, False),
+    "one ulp": (lambda x: x - 0.001 * x, lambda x: x * np.nextafter(F(0.999), F(1)), False),
+    "powers one step late": (mean_of_two, lambda x: by_literals(x, tuple(range(2, 10))), False),
+}
+"""By name: a program with constants, one with what Python makes of them, and whether they are equal."""
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_a_decimal_that_python_computed_is_made_of_its_parts(name: str) -> None:
+    reference, variant, equal = FOLDED[name]
+    assert identity(asked(reference, variant, X))["out"].equal == equal

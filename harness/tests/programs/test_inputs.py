@@ -1,15 +1,35 @@
 """Inputs: reproducible by name, distinct, with special values where they are declared."""
 
 import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from samebits import Uniform
 from samebits.errors import DeclarationError
 from samebits.numerics import floats
+from samebits.numerics.bits import same_bits
 from samebits.numerics.seeds import generator
-from samebits.programs.inputs import COTANGENTS, cotangent, dtype_of, plant_specials, records, special_values
+from samebits.programs.inputs import (
+    COTANGENTS,
+    SPREAD,
+    cotangent,
+    dtype_of,
+    given_array,
+    keeps_places,
+    made_array,
+    plant_specials,
+    records,
+    redrawn,
+    special_values,
+    uniform_array,
+    variation,
+)
+from samebits.programs.like import like
 from samebits.schema.case import SPECIALS, Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -179,3 +199,221 @@ def test_the_low_bits_of_integers_are_tried(dtype: str) -> None:
 def test_special_values_of_complex_numbers_are_refused() -> None:
     with pytest.raises(DeclarationError, match=r"special values \(nan\) are of real numbers; got complex64"):
         ordinary(Arg(shape=("rows",), special=("nan",)), "complex64")
+
+
+# --- arrays that are given: the first draw is the array, and variations show what its values hide --------------------
+
+
+def _pair(**args: Any) -> Pair:
+    return Pair(
+        name="given",
+        reference=lambda **arrays: arrays,
+        variants={"other": lambda **arrays: dict(arrays)},
+        args={name: like(array) for name, array in args.items()},
+        cases=(Case(id="call"),),
+        dtypes=("float32",),
+    )
+
+
+def _records(pair: Pair, draw: int = 0) -> dict[str, dict[str, Any]]:
+    return records(pair, pair.cases[0], "float32", MeshSpec.parse("none"), draw)
+
+
+def test_the_first_draw_is_the_array_and_one_variation() -> None:
+    x = np.arange(6, dtype=np.float32)
+    drawn = _records(_pair(x=x))
+    assert list(drawn) == ["ordinary", "varied"]
+    assert same_bits(drawn["ordinary"]["x"], x)
+    assert not same_bits(drawn["varied"]["x"], x)
+    again = _records(_pair(x=x))
+    assert same_bits(drawn["varied"]["x"], again["varied"]["x"])
+
+
+def test_further_draws_are_variations() -> None:
+    x = np.arange(1, 7, dtype=np.float32)
+    first, second = (_records(_pair(x=x), draw) for draw in (1, 2))
+    arrays = [first["ordinary"]["x"], first["varied"]["x"], second["ordinary"]["x"], second["varied"]["x"], x]
+    assert len({array.tobytes() for array in arrays}) == len(arrays)
+
+
+def test_every_other_draw_of_zeros_is_nowhere_negative() -> None:
+    """All arrays of zeros together: they may be second moments, under one root."""
+    pair = _pair(first=np.zeros(32, np.float32), second=np.zeros(32, np.float32))
+    signs = [
+        {bool(np.any(array < 0)) for record in _records(pair, draw).values() for array in record.values()}
+        for draw in range(1, 5)
+    ]
+    assert signs == [{False}, {True}, {False}, {True}]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn])
+def test_a_variation_keeps_signs_zeros_and_infinities(dtype: Any) -> None:
+    array = np.array([0.0, -0.0, 1.0, -2.0, np.inf, np.nan], np.float64).astype(dtype)
+    varied = variation(array, generator("test"))
+    assert varied.dtype == array.dtype
+    assert np.array_equal(np.signbit(varied), np.signbit(array))
+    assert np.array_equal(varied == 0, array == 0)
+    assert np.array_equal(np.isinf(varied), np.isinf(array))
+    assert np.array_equal(np.isnan(varied), np.isnan(array))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_equal_elements_become_distinct(value: float) -> None:
+    varied = variation(np.full((4, 5), value, np.float32), generator("test"))
+    assert len(np.unique(varied)) == varied.size
+
+
+@pytest.mark.parametrize("array", [np.arange(5), np.array([True, False]), np.zeros(3, np.int8)])
+def test_what_selects_is_not_varied(array: Any) -> None:
+    assert same_bits(variation(array, generator("test")), array)
+
+
+RANDOM = np.random.default_rng(3).normal(size=(8, 16)).astype(np.float32)
+OFFSET = RANDOM + 40 * (np.arange(8) == 3)[:, None].astype(np.float32)
+STRUCTURED = {
+    "ones": np.ones((4, 5), np.float32),
+    "a scalar": np.float32(2),
+    "sorted": np.arange(12, dtype=np.float32),
+    "symmetric": RANDOM[:, :8] + RANDOM[:, :8].T,
+    "one-hot": np.eye(8, dtype=np.float32)[[3, 1, 2, 7]],
+    "rows that add up to one": np.exp(RANDOM) / np.exp(RANDOM).sum(-1, keepdims=True),
+    "a large diagonal": RANDOM[:, :8] + 50 * np.eye(8, dtype=np.float32),
+    "with an infinity": np.array([[1.0, -np.inf, 2.0, 4.0, 0.5]], np.float32),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.complex64])
+def test_further_draws_of_random_numbers_are_in_another_order(dtype: Any) -> None:
+    """Two numbers that cancel in the array do not cancel in each of its draws."""
+    array = RANDOM.astype(dtype)
+    first, second = (redrawn(array, generator("test", str(draw))) for draw in (1, 2))
+    for drawn in (first, second):
+        assert drawn.dtype == array.dtype
+        assert same_bits(np.sort(drawn, axis=None), np.sort(array, axis=None))
+        assert np.mean(drawn == array) < 0.2
+    assert np.mean(first == second) < 0.2
+    assert not keeps_places(Given(array=array))
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_what_looks_structured_keeps_its_places(name: str) -> None:
+    array = np.asarray(STRUCTURED[name])
+    assert same_bits(redrawn(array, generator("test")), array)
+    assert keeps_places(Given(array=array))
+
+
+def test_a_row_of_other_numbers_keeps_them() -> None:
+    """A loss of accuracy that only such a row shows would not be there in another order."""
+    drawn = redrawn(OFFSET, generator("test"))
+    assert same_bits(np.sort(drawn, axis=1), np.sort(OFFSET, axis=1))
+    assert np.mean(drawn == OFFSET) < 0.3
+    assert keeps_places(Given(array=OFFSET))
+
+
+@pytest.mark.parametrize("array", [np.arange(5), np.array([True, False]), np.zeros((3, 4), np.float32)])
+def test_what_does_not_move_is_as_it_was(array: Any) -> None:
+    """Zeros are drawn anew by the variation; what selects is the same in all draws."""
+    assert same_bits(redrawn(array, generator("test")), array)
+    assert not keeps_places(Given(array=array))
+
+
+def test_each_copy_has_its_own_order() -> None:
+    drawn = redrawn(np.stack([RANDOM, RANDOM]), generator("test"), copies=2)
+    assert np.mean(drawn[0] == drawn[1]) < 0.2
+
+
+def test_a_first_draw_has_the_order_of_the_array() -> None:
+    """Its variation too: bits that are compared are of what was given."""
+    first, further = (_records(_pair(x=RANDOM), draw) for draw in (0, 1))
+    for label in ("ordinary", "varied"):
+        assert np.all(np.abs(first[label]["x"] - RANDOM) <= 1.01 * SPREAD * np.abs(RANDOM))
+        assert not np.all(np.abs(further[label]["x"] - RANDOM) <= 1.01 * SPREAD * np.abs(RANDOM))
+
+
+def test_under_vmap_there_are_copies() -> None:
+    given = Given(array=np.ones(3, np.float32), copies=2)
+    assert given_array(given, (2, 3), np.dtype(np.float32), "here").shape == (2, 3)
+
+
+def test_another_shape_is_one_line() -> None:
+    with pytest.raises(DeclarationError, match=r"here: the given array has shape \(3,\); expected \(4,\)"):
+        given_array(Given(array=np.ones(3)), (4,), np.dtype(np.float32), "here")
+
+
+# --- floats of a stated range ----------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng
+
+
+def drawn(low: float, high: float, count: int, dtype: type) -> np.ndarray:
+    return uniform_array(Uniform(low=low, high=high), RNG(3), (count,), np.dtype(dtype), "case 'a': argument 'x'")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn])
+def test_all_are_in_the_range_and_differ(dtype: type) -> None:
+    array = drawn(0.25, 1.0, 12, dtype)
+    numbers = array.astype(np.float64)
+    assert array.dtype == dtype and numbers.min() >= 0.25 and numbers.max() <= 1.0
+    assert len(set(numbers.tolist())) == 12
+
+
+def test_a_range_with_too_few_numbers_repeats_them() -> None:
+    numbers = drawn(1.0, 1.0625, 500, ml_dtypes.bfloat16).astype(np.float64)
+    assert set(numbers.tolist()) <= {1 + place / 128 for place in range(9)}
+
+
+def test_the_last_numbers_of_a_range_do_not_leave_it() -> None:
+    # Nine numbers for nine elements: each once, although repeats only move upward at first.
+    numbers = drawn(1.0, 1.0625, 9, ml_dtypes.bfloat16).astype(np.float64)
+    assert sorted(numbers.tolist()) == [1 + place / 128 for place in range(9)]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)])
+def test_what_is_not_a_range_is_refused(low: float, high: float) -> None:
+    with pytest.raises(DeclarationError, match="is not a range of floats; expected finite low < high"):
+        Uniform(low=low, high=high)
+
+
+def test_integers_are_refused() -> None:
+    with pytest.raises(DeclarationError, match="argument 'x' is int32, and Uniform draws floats; give Integers"):
+        drawn(0, 5, 4, np.int32)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1e30), (1.0, 1.0001)])
+def test_a_range_without_two_numbers_of_the_dtype_is_refused(low: float, high: float) -> None:
+    with pytest.raises(DeclarationError, match="has no two numbers from"):
+        drawn(low, high, 4, np.float16)
+
+
+# --- what a values function may give: the declared shape, and values that the dtype has ------------------------------
+
+Make = Callable[[np.random.Generator, tuple[int, ...]], Any]
+
+
+def _made(make: Make, dtype: str) -> np.ndarray:
+    return made_array(make, np.random.default_rng(0), (8,), dtype_of(dtype), "case 'small': argument 'x'")
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype", "message"),
+    [
+        (lambda rng, shape: rng.random(shape) + 1j, "float32", "gave complex128; expected real numbers for float32"),
+        (lambda rng, shape: np.array(list("abcdefgh")), "float32", "gave <U1, which is not float32: could not convert"),
+        (lambda rng, shape: [None] * 8, "int32", "gave object, which is not int32"),
+        (lambda rng, shape: np.full(shape, np.nan), "int32", "gave float64 with an infinity or a NaN, which int32"),
+        (lambda rng, shape: np.full(shape, np.inf, np.float32), "uint8", "gave float32 with an infinity or a NaN"),
+        (lambda rng, shape: sys.exit(3), "float32", "its values function raised SystemExit: 3"),
+        (lambda rng, shape: rng.random((2, 4)), "float32", "gave shape (2, 4); expected (8,)"),
+        (lambda rng, shape: 1e30 * (1 + rng.random(shape)), "float16", "gave 8 equal values"),
+    ],
+)
+def test_what_the_argument_cannot_hold_is_one_line(make: Make, dtype: str, message: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        _made(make, dtype)
+    assert str(caught.value).startswith("case 'small': argument 'x': its values function ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool", "complex64"])
+def test_numbers_are_cast(dtype: str) -> None:
+    assert _made(lambda rng, shape: 9 * rng.random(shape), dtype).dtype == dtype_of(dtype)

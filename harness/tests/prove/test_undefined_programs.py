@@ -7,10 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, reshard
 from jax.sharding import PartitionSpec as P
 
 import samebits
+from samebits import Arg, Case, Integers, Normal, Uniform
+from samebits.prove.partitioned_gather import HeldInput, _gathered
+from samebits.prove.problem import input_of
 from samebits.schema.finding import Finding
+from samebits.schema.values import Given
 
 X = jax.ShapeDtypeStruct((8,), jnp.float32)
 IDS = np.array([2, 0, 3, 0], np.int32)
@@ -143,3 +148,91 @@ def test_a_case_that_is_not_there_is_not_selected() -> None:
     )
     assert verdict == "error"
     assert "selects case 2 of 2, which is not defined" in reason
+
+
+# --- what a declaration says of the numbers of an argument -----------------------------------------------------------
+
+CASE = Case(id="small", sizes={"experts": 4})
+FLOATS = np.random.default_rng(1).standard_normal(8).astype(np.float32)
+ONES = np.ones(8, np.float32)
+INTEGERS = np.arange(8, dtype=np.int32)
+
+ARGUMENTS: dict[str, tuple[Arg, Any, str, tuple[int, int] | None]] = {
+    "floats": (Arg(shape=(8,)), FLOATS, "all", None),
+    "floats of a distribution": (Arg(shape=(8,), values=Normal(scale=0.02)), FLOATS, "stated", None),
+    "floats of a range": (Arg(shape=(8,), values=Uniform()), FLOATS, "stated", None),
+    "floats that are made": (Arg(shape=(8,), values=lambda rng, shape: FLOATS), FLOATS, "stated", None),
+    "floats that are given": (Arg(shape=(8,), values=Given(array=FLOATS)), FLOATS, "given", None),
+    "ones that are given": (Arg(shape=(8,), values=Given(array=ONES)), ONES, "stated", None),
+    "integers": (Arg(shape=(8,), dtype="int32"), INTEGERS, "all", (-(2**31), 2**31 - 1)),
+    "integers of a range": (Arg(shape=(8,), values=Integers(low=2, high=9, also=(-1,))), INTEGERS, "all", (-1, 8)),
+    "integers below": (Arg(shape=(8,), dtype="int32", below="experts"), INTEGERS, "all", (0, 3)),
+    "integers without a choice": (Arg(shape=(8,), dtype="int32", equals="index0"), INTEGERS, "stated", None),
+    "given integers": (Arg(shape=(8,), dtype="int32", values=Given(array=INTEGERS)), INTEGERS, "given", None),
+    "all there are": (
+        Arg(shape=(8,), dtype="int32", values=Given(array=INTEGERS, exactly=True)),
+        INTEGERS,
+        "stated",
+        None,
+    ),
+    "given words of a key": (
+        Arg(shape=(2,), dtype="uint32", values=Given(array=INTEGERS[:2])),
+        np.zeros(2, np.uint32),
+        "stated",
+        None,
+    ),
+    "a given integer": (Arg(shape=(), dtype="int32", values=Given(array=INTEGERS)), np.int32(5), "given", None),
+    "booleans": (Arg(shape=(8,), dtype="bool"), INTEGERS > 3, "all", (0, 1)),
+    "keys": (Arg(shape=(), dtype="key<fry>"), np.zeros(2, np.uint32), "stated", None),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_what_is_stated_of_an_argument(name: str) -> None:
+    arg, array, magnitudes, integers = ARGUMENTS[name]
+    argument = input_of("x", arg, np.asarray(array), CASE)
+    assert argument.magnitudes == magnitudes
+    if integers is not None:
+        assert argument.integers == integers
+
+
+# --- inputs that are gathered along a dimension that the mesh splits, so that a gather may be compiled to a sum ------
+
+ORDER = np.array([2, 0, 3, 1])
+
+
+def left_to_the_compiler(x: Any) -> Any:
+    return jax.sharding.auto_axes(lambda x: x[:, ORDER], out_sharding=jax.typeof(x).sharding)(x)
+
+
+def replicated_first(x: Any) -> Any:
+    return reshard(x, PartitionSpec(None, None))[:, ORDER]
+
+
+def split_first(x: Any) -> Any:
+    moved = reshard(x, PartitionSpec(None, "context"))
+    return jax.sharding.auto_axes(lambda x: x[:, ORDER], out_sharding=jax.typeof(moved).sharding)(moved)
+
+
+def reduced_first(x: Any) -> Any:
+    moved = reshard(x, PartitionSpec(None, None, reduced={"context"}))
+    return jax.sharding.auto_axes(lambda x: x[:, ORDER], out_sharding=PartitionSpec(None, None))(moved)
+
+
+@pytest.mark.parametrize(
+    ("function", "spec", "gathered"),
+    [
+        (left_to_the_compiler, (None, "context"), ["x"]),
+        (left_to_the_compiler, ("context", None), []),
+        (replicated_first, (None, "context"), []),
+        (split_first, (None, None), ["x"]),
+        (reduced_first, (None, None), []),
+    ],
+)
+def test_a_layout_that_is_chosen_on_the_way_counts(function: Any, spec: tuple[Any, ...], gathered: list[str]) -> None:
+    mesh = jax.make_mesh((4,), ("context",), axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        kind = jax.ShapeDtypeStruct((4, 8), np.float32, sharding=NamedSharding(mesh, PartitionSpec(*spec)))
+        jaxpr = jax.make_jaxpr(function)(kind).jaxpr
+    held = HeldInput("x", tuple(name is not None for name in spec), is_float=True)
+    assert _gathered(jaxpr, {jaxpr.invars[0]: held}) == gathered

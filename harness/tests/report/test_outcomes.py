@@ -86,12 +86,6 @@ def test_a_skip_that_fails_the_run_is_an_error() -> None:
     assert skipped.message.endswith("too few devices; a skipped result fails the run (--no-skips)")
 
 
-def test_nothing_compared_says_so() -> None:
-    (row,) = outcomes(document(), NOWHERE).ended_with(3).rows
-    assert (row.finding.place.pair, row.name, row.status) == ("samebits", "check", "error")
-    assert row.message == "samebits check ended with exit code 3: nothing was compared"
-
-
 def test_proofs() -> None:
     where = {"pair": "norm", "variant": "v", "case": "small", "dtype": "float32", "mesh": "data1", "mode": "auto"}
     point: Any = {**where, "direction": "forward", "leaf": "out", "required": "bitwise"}

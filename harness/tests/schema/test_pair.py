@@ -3,8 +3,6 @@
 import dataclasses
 import pickle
 import runpy
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from samebits.errors import DeclarationError
 from samebits.schema import pair as pair_module
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
-from samebits.schema.contract import COMPUTES, DIRECTIONS, Contract, Exemption, Scope
+from samebits.schema.contract import COMPUTES, Contract, Exemption, Scope
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Integers, Normal
@@ -150,10 +148,6 @@ def test_an_exemption_is_found_by_its_scope() -> None:
     assert declare(exemptions=(known,)).exemption(**{**PLACE, "variant": "split"}) is None
 
 
-def test_directions_are_two() -> None:
-    assert DIRECTIONS == ("forward", "gradient")
-
-
 # --- sides, cases, arguments -----------------------------------------------------------------------------------------
 
 
@@ -247,29 +241,3 @@ def test_the_origin_is_the_declaring_file(tmp_path: Path) -> None:
 def test_the_origin_of_a_pair_of_this_file_is_this_file() -> None:
     assert Pair(**HONEST).origin == __file__
     assert pair_module.__file__ not in (declare().origin, __file__)
-
-
-# --- no jax ----------------------------------------------------------------------------------------------------------
-
-
-def imports_jax(statement: str) -> bool:
-    """Whether a fresh interpreter has loaded jax after a statement."""
-    code = f"{statement}\nimport sys\nprint('jax' in sys.modules)"
-    root = Path(pair_module.__file__).parents[2]
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=120
-    )
-    return {"True\n": True, "False\n": False}[run.stdout]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["schema.pair", "schema.validate", "schema.contract", "schema.meshes", "schema.values", "errors", "numerics.bits"],
-)
-def test_declarations_and_the_comparison_import_no_jax(name: str) -> None:
-    assert not imports_jax(f"import samebits.{name}")
-
-
-@pytest.mark.parametrize("statement", ["import samebits.schema.pair, jax"])
-def test_an_import_of_jax_would_be_noticed(statement: str) -> None:
-    assert imports_jax(statement)

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.errors import CouldNotRun, DeclarationError
+from samebits.errors import CouldNotRun, DeclarationError, RequestError, SamebitsError
 from samebits.host import environment
 from samebits.programs import program_cache
 from samebits.schema.model import Config, Matrix, Model
-from samebits.train.compare import clusters, judge_runs
+from samebits.train.compare import Uncompared, clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, forced_steps
-from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
+from samebits.train.load import load_model
+from samebits.train.matrix import MatrixResult, compared_runs, run_matrix, uncompared_runs
 from samebits.train.record import leaf_record
+from samebits.train.request import TrainRequest, select
 from samebits.train.trainer import Trainer
+from tests.report.html.run_samples import run, trained
+from tests.support.child import ROOT
 from tests.support.invoke import samebits
 from tests.support.toy_model import MATRIX, toy, training, write_tree
 
@@ -249,3 +254,124 @@ def test_on_the_cpu_compiled_steps_are_not_kept() -> None:
     assert jax.default_backend() == "cpu"
     with persistent_compile_cache():
         assert jax.config.values["jax_compilation_cache_dir"] is None
+
+
+# --- the runs that the options of `samebits train` select ------------------------------------------------------------
+
+CALLED_REFERENCE = """
+from dataclasses import replace
+
+from samebits import Config
+
+MODEL = replace(MODEL, configs=(Config(name="reference", mesh="data2"), Config(name="other", mesh="data2")))
+"""
+
+
+def test_a_configuration_may_be_called_reference(tmp_path: Path) -> None:
+    """It is held against all references on one device, as any other, whose run then has another name."""
+    root = write_tree(tmp_path)
+    file = root / "suites" / "model" / "__init__.py"
+    file.write_text(file.read_text() + CALLED_REFERENCE)
+    for name, first in (("reference", "reference_on_one_device"), ("other", "reference")):
+        _, matrix = select(TrainRequest(config=name, root=root))
+        assert [(run.name, run.mesh) for run in matrix.runs] == [(first, "data1"), (name, "data2")]
+
+
+# --- the full model of a tree is found, and every reason why there is none is one clear line -------------------------
+
+HEAD = "from __future__ import annotations\nfrom pathlib import Path\nfrom samebits import Model\n"
+BODY = (
+    "from .parts import CONFIGS\n"
+    "def _build(config, parts):\n    from .late import THERE\n    return THERE\n"
+    "MODEL = Model(name='other', configs=CONFIGS, matrices=(), build=_build, check=print, pairs=(), "
+    "origin=Path(__file__).parent)\n"
+)
+
+
+def tree(root: Path, text: str) -> Path:
+    folder = root / "suites" / "model"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(text)
+    (folder / "parts.py").write_text("from samebits import Config\nCONFIGS = (Config(name='only'),)\n")
+    (folder / "late.py").write_text("from .parts import CONFIGS\nTHERE = CONFIGS\n")
+    return root
+
+
+def test_our_own_model_has_its_own_name() -> None:
+    model = load_model(ROOT)
+    assert isinstance(model, Model)
+    assert sys.modules["suites.model"].MODEL is model
+
+
+def test_a_model_of_another_tree_imports_relatively(tmp_path: Path) -> None:
+    model: Any = load_model(tree(tmp_path, HEAD + BODY))
+    assert model.origin == tmp_path / "suites" / "model"
+    assert model.build(model.configs[0], {}) is model.configs
+    assert load_model(tmp_path) is model
+
+
+def test_two_trees_do_not_mix(tmp_path: Path) -> None:
+    one, two = (load_model(tree(tmp_path / name, HEAD + BODY)) for name in ("a", "b"))
+    assert one is not two
+    assert one.configs is not two.configs
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (None, RequestError, "has no full model: write suites/model/__init__.py with MODEL = Model(...)"),
+        ("", DeclarationError, "has nothing under the name 'MODEL'; expected MODEL = Model(...)"),
+        ("MODEL = 3", DeclarationError, "has a int under the name 'MODEL'; expected MODEL = Model(...)"),
+        ("from .missing import x", DeclarationError, "does not import: ModuleNotFoundError: No module named"),
+        ("1 +", DeclarationError, "does not import: SyntaxError: invalid syntax ("),
+        ("from .parts import nothing", DeclarationError, "does not import: ImportError: cannot import name 'nothing'"),
+    ],
+)
+def test_each_mistake_is_one_line(text: str | None, error: type[SamebitsError], message: str, tmp_path: Path) -> None:
+    if text is not None:
+        tree(tmp_path, text)
+    before = set(sys.modules)
+    with pytest.raises(error) as said:
+        load_model(tmp_path)
+    assert message in str(said.value)
+    assert "\n" not in str(said.value)
+    assert said.value.exit_code == 2
+    if "does not import" in message:  # half a package must not be found by the next look
+        assert not [name for name in set(sys.modules) - before if name.startswith("samebits_")]
+
+
+# --- which runs of a matrix are compared with which, and what is said of those that say nothing ----------------------
+
+
+def test_a_run_without_a_twin_is_compared_with_the_first() -> None:
+    assert [(a.name, b.name) for a, b in compared_runs(MATRIX)] == [("one", "two")]
+
+
+def test_runs_in_no_comparison_are_named_with_the_reason() -> None:
+    """But the first one, which the others are held against."""
+    runs = tuple(run.having(dtype="bfloat16") for run in MATRIX.runs)
+    matrix = replace(
+        MATRIX, runs=(*runs, runs[0].having(name="again"), runs[0].having(name="x", shard_mode="explicit"))
+    )
+    (pairing,) = trained(run("one"), run("two")).comparisons
+    names = [run.name for run in matrix.runs]
+    assert uncompared_runs(matrix, names, [replace(pairing, b="again")]) == [
+        Uncompared(run="two", reason="bfloat16 on another mesh"),
+        Uncompared(run="x", reason="bfloat16 in another shard mode"),
+    ]
+    assert uncompared_runs(matrix, ["one", "x"], [replace(pairing, a="x of earlier", b="x")]) == []
+    assert uncompared_runs(MATRIX, ["one", "two"], []) == [
+        Uncompared(run="two", reason="the comparison with one could not be made")
+    ]
+    assert uncompared_runs(MATRIX, ["one"], []) == []
+
+
+@pytest.mark.slow
+def test_a_configuration_that_is_its_reference_says_so(tmp_path: Path) -> None:
+    """Its comparison is one of the bits of a run with those of the same run."""
+    done = samebits("train", "--config", "toy/one", "--steps", "2", "--no-cache", "--root", write_tree(tmp_path))
+    assert done.code == 0, done.out + done.err
+    assert "bitwise 1 (1 of the same configuration, run twice); " in done.out
+    assert "one is reference once more: that shows that its bits repeat, and nothing else" in done.out
+    wide = samebits("train", "--config", "toy/two", "--steps", "2", "--no-cache", "--root", tmp_path)
+    assert wide.code == 0 and "run twice" not in wide.out and "once more" not in wide.out

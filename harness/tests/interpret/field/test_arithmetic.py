@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret.equation import Type
+from samebits.interpret.equation import Array, Type
 from samebits.interpret.field import residues
 from samebits.interpret.field.arithmetic import FORMULAS
+from samebits.interpret.field.base import HeldValues
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field.ring import Ring
@@ -190,3 +191,113 @@ def test_a_fault_of_the_fields_is_noticed(fault: str, monkeypatch: pytest.Monkey
     assert hold()
     FAULTS[fault](monkeypatch)
     assert not hold()
+
+
+# --- square roots in GF(p) and GF(p^2): of each square one, of nothing else one --------------------------------------
+
+P = residues.PRIMES[0]
+POINTS = 3
+
+
+def drawn(seed: int, rows: int, elements: int = 200) -> Array:
+    """Residues, with small numbers and 0 among them."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random((rows, elements)) < 0.2, rng.integers(0, 3, elements), rng.integers(0, P, elements))
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_squares_have_roots(extended: bool) -> None:
+    ring = Ring(POINTS, extended)
+    values = drawn(1, ring.rows)
+    squares = ring.multiply(values, values, P)
+    roots, known = ring.root(squares)
+    assert known.all()
+    assert np.array_equal(ring.multiply(roots, roots, P), squares)
+
+
+def test_a_number_of_the_field_has_a_root_in_the_extension() -> None:
+    ring = Ring(POINTS, True)
+    values = ring.real(drawn(2, POINTS))
+    roots, known = ring.root(values)
+    assert known.all() and np.array_equal(ring.multiply(roots, roots, P), values)
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_root_is_known_where_there_is_one_at_every_point(extended: bool) -> None:
+    ring = Ring(POINTS, extended)
+    values = drawn(3, ring.rows) | 1
+    squares = ring.multiply(values, values, P)
+    factor = ring.real(np.ones((POINTS, values.shape[1]), np.int64))
+    factor[::POINTS, ::2] = _no_square()[:, None] if extended else P - 1  # at the first point alone
+    roots, known = ring.root(ring.multiply(squares, factor, P))
+    assert not known[::2].any() and known[1::2].all()
+    assert np.array_equal(ring.multiply(roots, roots, P)[:, 1::2], squares[:, 1::2])
+
+
+def _no_square() -> Array:
+    """A number without a root in GF(p^2): its norm has none in GF(p)."""
+    for second in range(1, 50):
+        if pow(1 + second**2, (P - 1) // 2, P) != 1:
+            return np.array([1, second])
+    raise AssertionError("no such number")
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)], ids=str)
+def test_roots_have_the_shape_of_the_numbers(shape: tuple[int, ...]) -> None:
+    ring = Ring(POINTS, True)
+    roots, known = ring.root(np.ones((ring.rows, *shape), np.int64))
+    assert roots.shape == (ring.rows, *shape) and known.shape == shape
+
+
+# --- signs of roots: those of the positive values that were held, however many were held before and after ------------
+
+
+def found(held: HeldValues, *roots: list[int]) -> list[list[int] | None]:
+    """The signed roots, each a column of residues; None where the sign is not known."""
+    signed, known = held.absolute(np.array(roots).T)
+    return [column if sure else None for column, sure in zip(signed.T.tolist(), known.tolist(), strict=True)]
+
+
+def test_a_root_takes_the_sign_of_the_positive_number() -> None:
+    held = HeldValues(1)
+    held.hold(np.array([[5, 7, 9]]), np.array([1.5, -1.5, 0.0]))
+    assert found(held, [5], [P - 5]) == [[5], [5]], "5 is positive"
+    assert found(held, [7], [P - 7]) == [[P - 7], [P - 7]], "7 is negative"
+    assert found(held, [9], [4]) == [None, None], "of 9 the sign is not sure, and 4 was not held"
+
+
+def test_each_random_point_has_a_sign_of_its_own() -> None:
+    held = HeldValues(2)  # two points, and two rows of each: the rows of the second coordinate follow
+    held.hold(np.array([[5], [6], [7], [8]]), np.array([-2.0]))
+    opposite = [P - 5, P - 6, P - 7, P - 8]
+    assert found(held, [5, P - 6, 7, P - 8]) == [opposite]
+    assert found(held, [5, P - 6, 7, 8]) == [None], "both coordinates of a point change their signs together"
+
+
+def test_the_first_value_that_was_held_decides() -> None:
+    held = HeldValues(1)
+    held.hold(np.array([[5, P - 5]]), np.array([1.0, 1.0]))
+    assert found(held, [5], [P - 5]) == [[5], [P - 5]], "a value itself comes before its negative"
+    for rest in (1, 100):
+        held = HeldValues(1)
+        held.hold(np.array([[5, 5]]), np.array([1.0, -1.0]))
+        assert found(held, [5]) == [[5]]
+        held.hold(np.full((1, rest), 5), np.full(rest, -1.0))
+        assert found(held, [5]) == [[5]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_are_found_whenever_they_were_held(seed: int) -> None:
+    """The sorted runs in which they are kept are joined as they grow; each is searched."""
+    rng, held = np.random.default_rng(seed), HeldValues(1)
+    signs: dict[int, int] = {}
+    for length in rng.integers(1, 60, 40).tolist():
+        values = rng.integers(1, 3000, length)
+        shadows = rng.choice([-1.0, 1.0], length)
+        held.hold(values[None], shadows)
+        for value, shadow in zip(values.tolist(), shadows.tolist(), strict=True):
+            signs.setdefault(value, value if shadow > 0 else P - value)
+        asked = rng.integers(1, 3000, 50).tolist()
+        wanted = [None if each not in signs else [signs[each]] for each in asked]
+        assert found(held, *([each] for each in asked)) == wanted
+    assert len(signs) > 500

@@ -11,9 +11,14 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
+from samebits.interpret.field.functions import CONFIRMED
 from samebits.interpret.field_proof import proof
-from samebits.interpret.field_proof.comparison import ENOUGH
-from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.field_proof.comparison import (
+    ENOUGH,
+    compare_formulas,  # noqa: F401  (by `identity`)
+)
+from samebits.interpret.field_proof.proof import FIRST_POINTS, FieldIdentity, identity
+from samebits.interpret.problem import Input, Question
 from tests.interpret.executed import asked
 
 Array = Any
@@ -299,3 +304,47 @@ def test_laws_that_the_fields_do_not_know_leave_it_undecided() -> None:
     assert not found.equal and not found.undecided
     found = said(lambda x: norm(x), lambda x: norm(x, np.nextafter(np.float32(1e-6), 1)), X)[0]
     assert not found.equal and found.gap < 1e-12  # one ulp of the epsilon: too little for float64 to say more
+
+
+# --- each output is shown in the plainest domain that shows it -------------------------------------------------------
+
+
+def test_what_the_plain_field_shows_assumes_no_signs_of_roots() -> None:
+    """Beside a leaf that needs the law of roots: each leaf is shown where least is assumed, at its own points."""
+
+    def reference(x: Array) -> tuple[Array, Array, Array]:
+        return (x + x) * jnp.sqrt(x), jnp.sqrt(x), jnp.sqrt(x) * jnp.sqrt(1 + x)
+
+    def variant(x: Array) -> tuple[Array, Array, Array]:
+        return jnp.sqrt(x) * x * 2, x / jnp.sqrt(x), jnp.sqrt(x + x * x) * (1 + 1e-9)
+
+    plainly, by_law, other = said(reference, variant, X)
+    assert plainly.equal and by_law.equal and not other.equal
+    assert (plainly.repetitions, by_law.repetitions) == (FIRST_POINTS, CONFIRMED)
+    kinds = [{each.word for each in one.assumptions} for one in (plainly, by_law)]
+    assert ["roots" in each for each in kinds] == [False, True]
+    assert "functions" in kinds[0]
+
+
+# --- the witness of formulas that differ shows numbers that differ, or says that they are equal at these inputs ------
+
+EQUAL = "(equal at these inputs; as formulas they differ)"
+
+
+def _mean(x: Any, mask: Any) -> Any:
+    return (x * mask).sum() / mask.sum()
+
+
+def _mean_of_means(x: Any, mask: Any) -> Any:
+    return (_mean(x[:4], mask[:4]) + _mean(x[4:], mask[4:])) / 2
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_equal_numbers_of_a_witness_are_said_to_be(ones: bool) -> None:
+    mask = np.ones(8, np.float32) if ones else np.arange(1, 9, dtype=np.float32)
+    arrays = {"x": np.arange(8, dtype=np.float32), "mask": mask}
+    first, second = (jax.make_jaxpr(side)(*map(jnp.asarray, arrays.values())) for side in (_mean, _mean_of_means))
+    inputs = [Input(name, array, magnitudes="given") for name, array in arrays.items()]
+    proof = identity(Question(first, second, inputs, ["out"]))["out"]
+    assert not proof.equal
+    assert (EQUAL in str(proof.witness)) == ones
