@@ -1,5 +1,7 @@
 """No room grows without a reason in the table of weights, and few modules are loaded for small questions."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.project.import_graph import ROOT
@@ -9,8 +11,10 @@ from tests.project.weight import (
     LOADED,
     PACKAGE_FILES,
     PACKAGE_LINES,
+    TEST_LINES,
     WEIGHTS,
     Weight,
+    lines_of_tests,
     sums,
     table,
     too_heavy,
@@ -46,6 +50,14 @@ def test_no_room_is_too_heavy() -> None:
     assert core.files <= CORE_FILES and core.lines <= CORE_LINES
     assert every.files <= PACKAGE_FILES and every.lines <= PACKAGE_LINES
     assert found.keys() == WEIGHTS.keys(), "a room of the table is gone"
+
+
+def test_the_tests_are_not_too_heavy(tmp_path: Path) -> None:
+    lines = lines_of_tests(ROOT)
+    assert lines <= TEST_LINES, f"{lines} lines of tests, {TEST_LINES} at most: say in weight.py why it needs more"
+    (tmp_path / "harness" / "tests").mkdir(parents=True)
+    (tmp_path / "harness" / "tests" / "test_planted.py").write_text("pass\n" * 3)
+    assert lines_of_tests(tmp_path) == 3
 
 
 def test_a_room_that_grows_is_found() -> None:

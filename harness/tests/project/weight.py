@@ -1,4 +1,4 @@
-"""How many files and lines each room of the package may have: `python -m tests.project.weight` prints the table.
+"""The most files and lines of each room, and lines of tests: `python -m tests.project.weight` prints the table.
 
 A change that raises a number says why beside it; one that makes a room lighter lowers it.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.project.import_graph import PACKAGE, ROOT, machinery, module, room
+from tests.project.import_graph import PACKAGE, ROOT, machinery, module, python_files, room
 from tests.project.layering import CORE
 
 HERE = "harness/tests/project/weight.py"
@@ -58,6 +58,9 @@ PACKAGE_FILES, PACKAGE_LINES = 500, 93_900
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
 
+TEST_LINES = 85_100
+"""In `harness/tests/`, helpers included."""
+
 BESIDE = "beside the rooms"
 
 
@@ -71,6 +74,11 @@ def weights(root: Path) -> dict[str, Weight]:
         lines = len(path.read_text(encoding="utf-8").splitlines())
         found[here or BESIDE] = Weight(before.files + 1, before.lines + lines)
     return dict(sorted(found.items()))
+
+
+def lines_of_tests(root: Path) -> int:
+    """Count the lines of the tests and their helpers."""
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in python_files(root, "harness/tests"))
 
 
 def too_heavy(found: Mapping[str, Weight], most: Mapping[str, Weight]) -> Iterator[str]:
@@ -108,3 +116,4 @@ def table(found: Mapping[str, Weight]) -> str:
 
 if __name__ == "__main__":
     print(table(weights(ROOT)))
+    print(f"{'tests':<24}{'':>9}{lines_of_tests(ROOT):>8}{TEST_LINES:>9}")
