@@ -157,12 +157,7 @@ CHANGES = (
 
 
 class Checked:
-    """A tree that is checked again and again, each time as by a new process.
-
-    Args:
-        tree: where it is.
-        store: of what is remembered.
-    """
+    """A tree that is checked again and again, each time as by a new process."""
 
     def __init__(self, tree: Path, store: Path) -> None:
         self.tree, self.store = tree, store

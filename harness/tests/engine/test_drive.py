@@ -11,13 +11,7 @@ from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 
 
 class TwoSlots(Executor):
-    """Two processes in simulated time; each item takes some seconds.
-
-    Args:
-        work: what is done.
-        seconds: of an item.
-        head_start: of the first process.
-    """
+    """Two processes in simulated time; each item takes some seconds."""
 
     slots = 2
 

@@ -81,13 +81,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Program:
-    """A program made by a tape.
-
-    Args:
-        tape: the choices.
-        table: the operations to choose from.
-        outputs: how many of the last values are returned.
-    """
+    """A program made by a tape."""
 
     tape: bytes
     table: Mapping[str, Op] = field(repr=False, hash=False)

@@ -40,15 +40,7 @@ def name_of(page: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block.
-
-    Args:
-        page: name of its page.
-        line: where it begins, from 1.
-        language: what stands behind the fence.
-        text: what it holds.
-        marks: the HTML comments directly above it.
-    """
+    """One fenced block."""
 
     page: str
     line: int

@@ -31,14 +31,7 @@ exec %s "$@"
 
 @dataclass(kw_only=True)
 class ActionRun:
-    """One run of an action.
-
-    Args:
-        workspace: the repository that it runs in.
-        temporary: the folder of the runner.
-        inputs: those that the workflow gives.
-        number: of the pull request; empty where there is none.
-    """
+    """One run of an action."""
 
     workspace: Path
     temporary: Path

@@ -54,12 +54,7 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a simulated item does.
-
-    Args:
-        seconds: that it takes.
-        fate: how it ends.
-    """
+    """What a simulated item does."""
 
     seconds: float
     fate: Fate
@@ -111,14 +106,7 @@ def items_of(count: int, behaviour: Behaviour, seed: int, per_pair: int = 40) ->
 
 
 class SimulatedCluster(Executor):
-    """Machines with workers, in simulated time.
-
-    Args:
-        slots: workers.
-        nodes: machines, on which the workers are spread.
-        behaviour: what goes wrong.
-        seed: of when it does.
-    """
+    """Machines with workers, in simulated time."""
 
     def __init__(self, slots: int, nodes: int, behaviour: Behaviour, seed: int) -> None:
         self.slots, self.now = slots, 0.0

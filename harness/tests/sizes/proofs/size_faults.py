@@ -17,14 +17,7 @@ TABLE = {"x": Shaped(("m", "n"))}
 
 @dataclass(frozen=True)
 class Honest:
-    """Two functions that are the same for all sizes, and functions that are not.
-
-    Args:
-        name: of the test.
-        reference, variant: the functions.
-        family: the shapes.
-        wrong: by name, forms with a fault.
-    """
+    """Two functions that are the same for all sizes, and functions that are not."""
 
     name: str
     reference: Function

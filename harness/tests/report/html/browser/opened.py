@@ -16,12 +16,7 @@ GRAVE = ("serious", "critical")
 
 @dataclass(slots=True)
 class Opened:
-    """A page of the browser.
-
-    Args:
-        page: with the report.
-        problems: errors of scripts, console errors and warnings, requests, dialogs; empty for a sound report.
-    """
+    """A page of the browser."""
 
     page: Page
     problems: list[str] = field(default_factory=list)

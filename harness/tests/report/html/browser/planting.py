@@ -18,11 +18,7 @@ PAYLOAD = (
 
 @dataclass(slots=True)
 class Planting:
-    """The strings that were replaced.
-
-    Args:
-        texts: what each now reads, by where it lies, such as `results.0.pair`.
-    """
+    """The strings that were replaced."""
 
     texts: dict[str, str] = field(default_factory=dict)
     _new: dict[str, str] = field(default_factory=dict)
