@@ -23,22 +23,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samebits.bisect.point import PointRequest, device_count, point_of, point_options
-from samebits.bisect.search.healing import HealingSets, healing_sets
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
-from samebits.bisect.search.space import space_of_sets
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.minimal_sets import MinimalSets, healing_sets
+from samebits.bisect.search.trials import Judgement, SearchFinding, Trials, failed, passed, space_of_sets, untestable
 from samebits.bisect.session import Session, again
 from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.errors import CouldNotRun, NotCovered, RequestError, SamebitsError
 from samebits.hlo.canonical import ordered_identity
 from samebits.hlo.module import HloModule
-from samebits.host.environment import flags_header
 from samebits.host.file_reads import READS
 from samebits.host.interrupts import withheld_from_children
 from samebits.host.stderr_capture import quiet
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
-from samebits.programs.catalogue import Locator, default_root, load
+from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -432,25 +429,22 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
         CouldNotRun: the difference is not reproducible.
     """
     where = request.point
-    root = where.root or default_root()
-    locator = Locator(name=where.pair, root=None if where.root is None else str(where.root))
-    point = point_of(load(locator), where)
+    point = point_of(load(where.locator), where)
     MeshSpec.parse(point.mesh).require(device_count())
     for text in request.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")
-    sides = IsolatedSides(locator, point)
+    sides = IsolatedSides(where.locator, point)
     try:
         judge = FlagsJudge(sides, request.leaf)
         trials = session.trials(
             "flags",
             judge,
-            root=root,
+            root=where.tree,
             searched={
                 "point": str(point),
                 "pair": where.pair,
                 "leaf": request.leaf,
-                "in": flags_header(""),
             },
             key=lambda chosen: " ".join(sorted(chosen)),
             label=_label,
@@ -461,16 +455,14 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
         judge.leaf = end.signature.split(":")[0]
         if request.only:
             trials(frozenset(request.options))
-            healed = HealingSets(
-                (frozenset(request.options),) * (trials(frozenset(request.options)) == "pass"), True, ()
-            )
+            healed = MinimalSets((frozenset(request.options),) * (trials(frozenset(request.options)) == "pass"), True)
             return _finding(request, judge, trials, healed)
         healed = healing_sets(options, trials)
         if request.passes or not (healed.minimal or request.options):
             names = tuple(f"{PASSES}={name}" for name in judge.passes())
             trials.space = space_of_sets((*options, *names))
             by_pass = healing_sets(names, trials)
-            healed = HealingSets(healed.minimal + by_pass.minimal, by_pass.whole, healed.essential + by_pass.essential)
+            healed = MinimalSets(healed.minimal + by_pass.minimal, by_pass.whole)
         return _finding(request, judge, trials, healed)
     finally:
         sides.close()
@@ -527,7 +519,7 @@ def _difference(judge: FlagsJudge, notes: list[str]) -> _Difference:
     return _Difference(leaf=leaf, label=label, witness=witness, ideal=ideal, closer=closer)
 
 
-def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], healed: HealingSets) -> SearchFinding:
+def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], healed: MinimalSets) -> SearchFinding:
     # A set that removes the difference without changing a program did so by chance.
     minimal = sorted((options for options in healed.minimal if judge.effect(options) != NO_EFFECT), key=len)
     where = f"'{judge.sides.point.variant}' of {request.point.pair}"
@@ -599,7 +591,7 @@ def _ideal(judge: FlagsJudge, leaf: str, label: str, notes: list[str]) -> Array 
     return ideal
 
 
-def _notes(trials: Trials[Chosen], healed: HealingSets) -> list[str]:
+def _notes(trials: Trials[Chosen], healed: MinimalSets) -> list[str]:
     notes = []
     idle = [trial.point for trial in trials.tried if NO_EFFECT.partition(":")[0] in trial.detail]
     if idle:

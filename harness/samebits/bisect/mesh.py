@@ -14,17 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samebits.bisect.point import PointRequest, device_count, mesh_measures, point_of, point_options
-from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.bisect.search.shrink import fewest_inputs, smaller_axes, smaller_sizes, smallest
-from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import SearchFinding, Trials, TriedPoint
+from samebits.bisect.search.trials import (
+    Judgement,
+    SearchFinding,
+    SearchSpace,
+    Trials,
+    TriedPoint,
+    ambiguous,
+    failed,
+    passed,
+    untestable,
+)
 from samebits.bisect.session import Session, again, counted
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, RequestError, SamebitsError
 from samebits.host import environment
-from samebits.host.environment import flags_header
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
-from samebits.programs.catalogue import Locator, default_root, load
+from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Case
 from samebits.schema.finding import Finding
@@ -53,12 +60,10 @@ def bisect_mesh(request: PointRequest, session: Session) -> SearchFinding:
     """
     from samebits.programs.program_cache import Programs
 
-    root = request.root or default_root()
-    locator = Locator(name=request.pair, root=None if request.root is None else str(request.root))
-    pair = load(locator)
+    pair = load(request.locator)
     programs = Programs()
     point = point_of(pair, request)
-    bench = SpotJudge(pair.on(environment.devices_here()[0].platform), locator, point, programs, request.leaf)
+    bench = SpotJudge(pair.on(environment.devices_here()[0].platform), request.locator, point, programs, request.leaf)
     try:
         start = bench.start(request.sizes)
         MeshSpec.parse(start.mesh).require(device_count())
@@ -67,12 +72,11 @@ def bisect_mesh(request: PointRequest, session: Session) -> SearchFinding:
         trials = session.trials(
             "mesh",
             bench.judge,
-            root=root,
+            root=request.tree,
             searched={
                 "point": str(bench.point),
                 "pair": request.pair,
                 "leaf": request.leaf,
-                "in": flags_header(""),
             },
         )
         trials.space = SearchSpace(measures=lambda spot: mesh_measures(spot.mesh, dict(spot.sizes)))
@@ -375,9 +379,7 @@ class SpotJudge:
         try:
             MeshSpec.parse(spot.mesh)
             results = list(run_points(pair, self.locator, [point], self.programs))
-        except (DeclarationError, MeshError) as error:
-            return untestable(str(error))
-        except CouldNotRun as error:
+        except (DeclarationError, MeshError, CouldNotRun) as error:
             return untestable(str(error))
         finally:
             self.programs.forget(pair.name)

@@ -15,13 +15,10 @@ import numpy as np
 
 from samebits.bisect.mesh import control_of, failing_controls, mesh_of, passing_on, untestable_note
 from samebits.bisect.point import device_count, mesh_measures
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.shrink import smaller_axes, smaller_sizes, smallest
-from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import Judgement, SearchFinding, SearchSpace, Trials, failed, passed, untestable
 from samebits.bisect.session import Session, again
 from samebits.errors import CouldNotRun, DeclarationError, MeshError
-from samebits.host.environment import flags_header
 from samebits.numerics import floats
 from samebits.programs.catalogue import default_root
 from samebits.schema.meshes import MeshSpec
@@ -226,7 +223,6 @@ def bisect_config(request: ConfigRequest, session: Session) -> SearchFinding:
                 "against": against.digest() if against else None,
                 "defect": request.defect,
                 "steps": request.steps,
-                "in": flags_header(""),
             },
             key=_key,
             label=_label,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.search.history import least_runs
-from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
-from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import Judgement, SearchFinding, SearchSpace, Trials, space_of_sets
 from samebits.bisect.session import Session, again, counted
 from samebits.errors import RequestError
 
@@ -61,26 +59,8 @@ def bisect_pairs(
     rest = frozenset(items).difference(*sets.minimal)
     later = None
     if sets.whole and sets.minimal and rest and steps < request.steps:  # another failure may show later
-        later = _Later(rest, trials.alone((rest, request.steps)))
-    return _finding(request, sides, trials, _Searched(how, steps, sets, later))
-
-
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """All choices that are in no minimal set, judged over all steps."""
-
-    rest: Point
-    judgement: Judgement
-
-
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """A finished search: the differences, the step of the failure, its causes, and what the other choices do later."""
-
-    how: dict[str, str]
-    steps: int
-    sets: MinimalSets
-    later: _Later | None
+        later = trials.alone((rest, request.steps))
+    return _finding(request, sides, trials, steps, sets, later)
 
 
 def judge_here(request: EndpointsRequest) -> JudgePoint:
@@ -131,19 +111,36 @@ def _label(point: Point) -> str:
     return ", ".join(sorted(point)) or "no change"
 
 
-def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], searched: _Searched) -> SearchFinding:
-    how, sets, later = searched.how, searched.sets, searched.later
+def _finding(
+    request: EndpointsRequest,
+    sides: Endpoints,
+    trials: Trials[Run],
+    steps: int,
+    sets: MinimalSets,
+    later: Judgement | None,
+) -> SearchFinding:
+    """Describe what a search found.
+
+    Args:
+        request, sides: the two trainings.
+        trials: of the search.
+        steps: up to the failure.
+        sets: its causes.
+        later: of all choices that are in no minimal set, over all steps.
+    """
+    how = sides.differing()
+    rest = frozenset(how).difference(*sets.minimal)
     words = [_words(choices, how) for choices in sets.minimal]
     sentence = f"{'; and '.join(words)}: {trials.signature}" if words else "no set of choices was found that fails"
     notes = [] if sets.whole else [f"the limit of {len(trials.tried)} sets came first; there may be other causes"]
     for failing, larger in sets.contradictions[:3]:
         notes.append(f"{_label(failing)} fails and {_label(larger)} passes: a change in it heals")
-    if later is not None and later.judgement.outcome == "fail":
-        sentence += f"; another cause is among the others, {_label(later.rest)}: {later.judgement.signature}"
+    if later is not None and later.outcome == "fail":
+        sentence += f"; another cause is among the others, {_label(rest)}: {later.signature}"
         notes += _search_of_the_rest(request, sides, sets)
     notes += sorted(trials.unjudged("ambiguous"))
     first = sets.minimal[0] if sets.minimal else frozenset()
-    run = first, searched.steps if len(first) < len(how) else request.steps  # all choices together are an end
+    run = first, steps if len(first) < len(how) else request.steps  # all choices together are an end
     return trials.finding(
         found=bool(sets.minimal),
         sentence=sentence,
@@ -158,7 +155,7 @@ def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], s
             "bad": sides.bad.name,
             "choices": how,
             "whole": sets.whole,
-            "later": None if later is None else {"choices": sorted(later.rest), "judgement": later.judgement},
+            "later": None if later is None else {"choices": sorted(rest), "judgement": later},
         },
     )
 

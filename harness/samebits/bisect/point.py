@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.errors import RequestError
 from samebits.host import environment
-from samebits.programs.catalogue import suggest
+from samebits.programs.catalogue import Locator, default_root, suggest
 from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.meshes import MODES, MeshSpec
@@ -45,6 +45,16 @@ class PointRequest:
     values: Mapping[str, float] = field(default_factory=dict)
     only: bool = False
     root: Path | None = None
+
+    @property
+    def tree(self) -> Path:
+        """The tree of the pair."""
+        return self.root or default_root()
+
+    @property
+    def locator(self) -> Locator:
+        """Where the pair is declared."""
+        return Locator(name=self.pair, root=None if self.root is None else str(self.root))
 
 
 def point_of(pair: Pair, request: PointRequest) -> Point:

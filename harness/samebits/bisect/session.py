@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from samebits.bisect.search.journal import SearchJournal
-from samebits.bisect.search.judgement import Judgement
-from samebits.bisect.search.trials import Judged, Say, Trials
+from samebits.bisect.search.trials import Judged, Judgement, Say, SearchFinding, SearchJournal, Trials
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
+from samebits.host.environment import flags_header
 from samebits.host.file_reads import OUTSIDE, READS, path_of
 from samebits.host.installed import PACKAGE
 from samebits.host.process_sources import sources_of_process
@@ -70,7 +69,7 @@ class Session:
         # A judgement of another state of samebits, perhaps of one that failed, does not belong to this search.
         searched = {**searched, "what": what, "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE)}
         if root is not None:
-            searched = {**searched, **sources_of_process(root).parts}
+            searched = {**searched, "in": flags_header(""), **sources_of_process(root).parts}
         digest = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal
         if path is None:
@@ -91,6 +90,10 @@ class Session:
         changed = READS.changed(map(path_of, reads))
         if changed is not None:
             yield f"{OUTSIDE}reads {changed}, which changed meanwhile"
+
+
+Search = Callable[[Session], SearchFinding]
+"""Finds a cause."""
 
 
 def _remove(journal: Path) -> None:

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.search.judgement import Judgement, failed, passed
-from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import Judgement, SearchFinding, SearchSpace, Trials, failed, passed
 from samebits.bisect.session import Session, again
 
 PARTS = {

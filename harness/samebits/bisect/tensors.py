@@ -22,9 +22,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import FIELDS, Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
-from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import (
+    Judgement,
+    SearchFinding,
+    SearchSpace,
+    Trials,
+    failed,
+    passed,
+    space_of_sets,
+    untestable,
+)
 from samebits.bisect.session import Session, again
 from samebits.schema.model import Config, Defect
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.search.trials import Judgement, failed, passed, untestable
 from samebits.errors import SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model

@@ -8,7 +8,6 @@ from typing import Annotated
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
-from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +36,8 @@ def accept(chosen: AcceptOptions) -> int:
         raise RequestError("name what to accept: --verdicts; training runs have `samebits golden accept`")
     if any(":" in pair for pair in chosen.pairs):
         raise RequestError("verdicts are recorded in a tree of pairs: name a pair of the tree, not module:PAIR")
-    files = chosen.report_files()
     from samebits.host import environment
 
     environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers or 1)
     settings = chosen.engine_settings()  # how many workers there are depends on the platform
-    from samebits.cli.pipeline import run_command
-
-    return run_command(door("cli.snapshot_run").AcceptCommand(chosen=chosen, settings=settings), files)
+    return options.run("snapshot_run:accept_pairs", chosen, settings)

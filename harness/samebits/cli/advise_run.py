@@ -1,16 +1,15 @@
-"""`samebits audit advise`: says what limits each parallelism of a model on a mesh; no device is used."""
+"""The work of `samebits audit advise`: says what limits each parallelism of a model on a mesh; no device is used."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
-from samebits.audit.guide.advice import Advice, Interconnect, advise
-from samebits.audit.guide.chips import WIDTHS, Chip, chip_of, slice_devices
+from samebits.audit.guide.advice import Interconnect, advise
+from samebits.audit.guide.chips import WIDTHS, chip_of, slice_devices
 from samebits.audit.guide.intensity import BlockTraffic
 from samebits.audit.guide.setup import TrainingSetup, dimensions, guide_mesh
 from samebits.cli.audit import AdviseOptions
-from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.pipeline import CommandRun
 from samebits.errors import RequestError
 from samebits.report.advise import (
     AdviseDocument,
@@ -22,82 +21,45 @@ from samebits.report.advise import (
 from samebits.schema.meshes import MeshSpec
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdviseInputs:
-    """What is judged: a model on a mesh of chips, and the wires that each axis has."""
+def advise_mesh(chosen: AdviseOptions, run: CommandRun) -> AdviseDocument:
+    """Judge the parallelisms of a mesh by published figures; with `--compile`, compile the MLP beside.
 
-    setup: TrainingSetup
-    chip: Chip
-    wires: Interconnect
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judgements:
-    """One judgement per parallelism, and what the TPU compiler communicates where that was requested."""
-
-    advice: tuple[Advice, ...]
-    compiled: BlockTraffic | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
-    """Judge the parallelisms of a mesh."""
-
-    chosen: AdviseOptions
-
-    def load(self, run: CommandRun) -> AdviseInputs:
-        """The published figures of chip and model.
-
-        Raises:
-            RequestError: one is unknown, or they do not fit together.
-        """
-        chosen = self.chosen
-        chip = chip_of(chosen.target)
-        if chosen.dtype not in WIDTHS:
-            raise RequestError(f"--dtype {chosen.dtype}: expected one of {', '.join(WIDTHS)}")
-        mesh = guide_mesh(MeshSpec.parse(chosen.mesh), chosen.axis)
-        setup = TrainingSetup(
-            model=dimensions(chosen.model, chosen.sizes()),
-            mesh=mesh,
-            batch=mesh.devices if chosen.batch is None else chosen.batch,
-            seq=chosen.seq,
-            width=WIDTHS[chosen.dtype],
-            layers_per_stage=chosen.layers_per_stage,
-        )
-        _require_fit(mesh, chosen.target)
-        return AdviseInputs(
-            setup=setup, chip=chip, wires=Interconnect(over=_over(chosen.over), wraparound=not chosen.no_wraparound)
-        )
-
-    def execute(self, run: CommandRun, inputs: AdviseInputs, results: list[Judgements]) -> None:
-        """Judge all parallelisms, and compile the MLP."""
-        chosen = self.chosen
-        advice = advise(inputs.setup, inputs.chip, chosen.dtype, inputs.wires)
-        compiled = _compile(inputs.setup, chosen.target, chosen.dtype) if chosen.compile else None
-        results.append(Judgements(advice=tuple(advice), compiled=compiled))
-
-    def document(self, run: CommandRun, inputs: AdviseInputs, results: list[Judgements]) -> AdviseDocument:
-        """The judgements with the figures that they rest on."""
-        (judged,) = results
-        setup, chip = inputs.setup, inputs.chip
-        chosen = self.chosen
-        return AdviseDocument(
-            model=setup.model.name,
-            target=chosen.target,
-            mesh=setup.mesh.id,
-            batch=setup.batch,
-            seq=chosen.seq,
-            dtype=chosen.dtype,
-            layers_per_stage=chosen.layers_per_stage,
-            dimensions={name: getattr(setup.model, name) for name in (*chosen.sizes(), "source")},
-            figures=figures(chip, chosen.dtype),
-            derived=derived(chip, chosen.dtype),
-            results=judged.advice,
-            compiled=judged.compiled,
-            assumes=_assumes(setup.mesh, inputs.wires, int(chip.torus.value)),
-            findings=findings(judged.advice, judged.compiled),
-            exit_code=exit_code(judged.advice),
-        )
+    Raises:
+        RequestError: a chip or a model is unknown, or they do not fit together.
+    """
+    chip = chip_of(chosen.target)
+    if chosen.dtype not in WIDTHS:
+        raise RequestError(f"--dtype {chosen.dtype}: expected one of {', '.join(WIDTHS)}")
+    mesh = guide_mesh(MeshSpec.parse(chosen.mesh), chosen.axis)
+    setup = TrainingSetup(
+        model=dimensions(chosen.model, chosen.sizes()),
+        mesh=mesh,
+        batch=mesh.devices if chosen.batch is None else chosen.batch,
+        seq=chosen.seq,
+        width=WIDTHS[chosen.dtype],
+        layers_per_stage=chosen.layers_per_stage,
+    )
+    _require_fit(mesh, chosen.target)
+    wires = Interconnect(over=_over(chosen.over), wraparound=not chosen.no_wraparound)
+    judged = tuple(advise(setup, chip, chosen.dtype, wires))
+    compiled = _compile(setup, chosen.target, chosen.dtype) if chosen.compile else None
+    return AdviseDocument(
+        model=setup.model.name,
+        target=chosen.target,
+        mesh=mesh.id,
+        batch=setup.batch,
+        seq=chosen.seq,
+        dtype=chosen.dtype,
+        layers_per_stage=chosen.layers_per_stage,
+        dimensions={name: getattr(setup.model, name) for name in (*chosen.sizes(), "source")},
+        figures=figures(chip, chosen.dtype),
+        derived=derived(chip, chosen.dtype),
+        results=judged,
+        compiled=compiled,
+        assumes=_assumes(mesh, wires, int(chip.torus.value)),
+        findings=findings(judged, compiled),
+        exit_code=exit_code(judged),
+    )
 
 
 def _over(texts: tuple[str, ...]) -> dict[str, str]:

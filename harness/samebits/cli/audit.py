@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -17,6 +17,10 @@ from samebits.cli.common import guarded
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.rooms import door
+
+if TYPE_CHECKING:
+    from samebits.cli.pipeline import CommandRun
+    from samebits.report.defaults import DefaultsDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +48,10 @@ def claims(chosen: ClaimsOptions) -> int:
 
     Exit codes: 0 every row is as declared, 1 one is not, 2 the request or a declaration is wrong, 3 undecided.
     """
-    files = chosen.report_files()
-    from samebits.cli.pipeline import run_command
-
-    claims_run = door("cli.claims_run")
-    command = claims_run.ClaimsCommand(chosen=chosen)
-    return claims_run.list_jobs(command) if chosen.list_ else run_command(command, files)
+    if chosen.list_:
+        listed: int = door("cli.claims_run").list_jobs(chosen)
+        return listed
+    return options.run("claims_run:judge_claims", chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +74,7 @@ def faults(chosen: FaultsOptions) -> int:
     crashes or hangs has no answer, and the others go on. Exit code 1 when a fault is not caught, or when an honest
     implementation fails where its fault is planted; 3 when one has no answer.
     """
-    files = chosen.report_files()
-    from samebits.host import environment
-
-    environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
-    # How many workers there are depends on the platform.
-    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
-    from samebits.cli.pipeline import run_command
-
-    return run_command(door("cli.faults_run").FaultsCommand(chosen=chosen, settings=settings), files)
+    return options.run("faults_run:plant_faults", chosen, chosen.prepared(shard=chosen.shard))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +95,17 @@ def defaults(chosen: DefaultsOptions) -> int:
 
     Exit codes: 0 they agree, 1 they do not, 2 the request is wrong, 3 nothing was compared.
     """
-    files = chosen.report_files()
-    from samebits.cli.pipeline import run_command
+    return options.run("audit:compare_defaults", chosen)
 
-    return run_command(door("cli.defaults_run").DefaultsCommand(chosen=chosen), files)
+
+def compare_defaults(chosen: DefaultsOptions, run: CommandRun) -> DefaultsDocument:
+    """Compare the defaults of two sources."""
+    from samebits.audit.defaults.compare import compare_sources
+    from samebits.audit.defaults.sources import read_source
+    from samebits.report.defaults import DefaultsDocument
+
+    agreement = compare_sources(read_source(chosen.first), read_source(chosen.second), chosen.ignore)
+    return DefaultsDocument(first=chosen.first, second=chosen.second, results=agreement)
 
 
 SEQ = 8192
@@ -158,10 +159,7 @@ def advise(chosen: AdviseOptions) -> int:
     Exit codes: 0 all bound by compute, 1 something is bound by what it moves, 2 the request is wrong, 3 a figure is
     not published.
     """
-    files = chosen.report_files()
-    from samebits.cli.pipeline import run_command
-
-    return run_command(door("cli.advise_run").AdviseCommand(chosen=chosen), files)
+    return options.run("advise_run:advise_mesh", chosen)
 
 
 @click.command(hidden=True)
@@ -186,7 +184,7 @@ def worker(context: click.Context) -> int:
 
 
 def _run(program: click.Command, words: Sequence[str], out: str, err: str) -> int:
-    """One command with what it prints in files: compilers write to the descriptors themselves."""
+    """Run one command with what it prints in files: compilers write to the descriptors themselves."""
     sys.stdout.flush()
     sys.stderr.flush()
     for descriptor, path in ((1, out), (2, err)):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.host.cache_folder import CACHES
-from samebits.rooms import door
+
+if TYPE_CHECKING:
+    from samebits.cli.pipeline import CommandRun
+    from samebits.report.cache import CacheDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,6 @@ def cache(chosen: CacheOptions) -> int:
 
     Exit codes: 0 done, 2 the request is wrong.
     """  # noqa: D301 - click reads the backspace
-    files = chosen.report_files()
     if chosen.size is not None and chosen.action != "limit":
         raise RequestError(f"samebits cache {chosen.action} takes no further word, got '{chosen.size}'")
     if chosen.older_than is not None and math.isnan(chosen.older_than):
@@ -46,6 +48,26 @@ def cache(chosen: CacheOptions) -> int:
         raise RequestError(f"--older-than is for `samebits cache clear`, not for {chosen.action}")
     if chosen.only and chosen.action in ("where", "limit"):
         raise RequestError(f"--only is for `samebits cache show` and `clear`, not for {chosen.action}")
-    from samebits.cli.pipeline import run_command
+    return options.run("cache:manage_caches", chosen)
 
-    return run_command(door("cli.cache_run").CacheCommand(chosen=chosen), files)
+
+def manage_caches(chosen: CacheOptions, run: CommandRun) -> CacheDocument:
+    """Show, clear or limit caches; of `where`, print the folder alone, for scripts."""
+    from samebits.host.cache_folder import cache_root, limit, limit_text
+    from samebits.host.caches import cache_row, clear, set_limit
+    from samebits.report.cache import CacheDocument
+
+    if chosen.size is not None:
+        set_limit(chosen.size)
+    if chosen.action != "clear":  # which needs no limit, even where one was set wrongly
+        limit()
+    rows = [
+        cache_row(name, clear(name, chosen.older_than) if chosen.action == "clear" else 0)
+        for name in (chosen.only or CACHES if chosen.action != "where" else ())
+    ]
+    text, place = limit_text()
+    document = CacheDocument(folder=str(cache_root()), limit=text, limit_from=place, results=tuple(rows))
+    if chosen.action == "where":
+        run.page = False
+        run.console.print(document.folder, soft_wrap=True)
+    return document

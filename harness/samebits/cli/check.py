@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option, words_of
-from samebits.cli.distributed_options import DistributedOptions, started
+from samebits.cli.engine_options import DistributedOptions, started
 from samebits.errors import RequestError
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,26 +72,16 @@ def check(chosen: CheckOptions) -> int:
     Filters can be repeated and take shell patterns ('context*').
     """
     chosen.require_consistent()
-    files, spanning = chosen.report_files(), chosen.spanning()
-    from samebits.host import environment
-
-    environment.prepare(
-        devices=chosen.devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
-    )
-    # How many workers there are depends on the platform.
-    settings = chosen.engine_settings(shard=chosen.shard, fresh=chosen.fresh, platform=chosen.platform)
+    spanning = chosen.spanning()
+    settings = chosen.prepared(shard=chosen.shard, fresh=chosen.fresh, devices=chosen.devices)
     group = started(spanning)
     if group is not None:
         settings = replace(settings, in_process=True, group=group)
-    from samebits.cli.check_run import CheckCommand, points_of
-    from samebits.cli.pipeline import run_command
     from samebits.programs.plan import Request
     from samebits.schema.point import Effort
 
     request = chosen.request()
-    # A request for certain points, or for more of each, executes every point: nothing is left to a proof alone.
-    sparing = request == Request() and not chosen.shake and chosen.repeat == 2
-    command = CheckCommand(
+    task = door("cli.check_run").CheckTask(
         pairs=chosen.pairs,
         request=request,
         root=chosen.root,
@@ -100,13 +92,34 @@ def check(chosen: CheckOptions) -> int:
             shake=chosen.shake,
             assuming=not chosen.no_assumptions,
             all_sizes=chosen.all_sizes,
-            sparing=sparing,
+            # A request for certain points, or for more of each, executes every point: nothing is left to a proof alone.
+            sparing=request == Request() and not chosen.shake and chosen.repeat == 2,
         ),
-        verbose=chosen.verbose,
-        again=chosen.again(),
     )
-    if group is not None:
-        from samebits.cli.distributed_run import run_together
+    return options.run("check_run:check_pairs", chosen, task, group=group)
 
-        return run_together(command, files, group, lambda inputs: {**command.asked(), **points_of(inputs)})
-    return run_command(command, files)
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions(options.ContinuousIntegration, options.ReportOptions):
+    """The options of `samebits merge`."""
+
+    files: Annotated[tuple[Path, ...], argument("FILE...")]
+    no_skips: Annotated[bool, option("Fail where a mesh did not fit, instead of skipping it.")] = False
+    verbose: options.Verbose = False
+    root: options.AnyTree = None
+
+
+@options.command(MergeOptions)
+def merge(chosen: MergeOptions) -> int:
+    """Join the shards of one `samebits check`: documents of --json, or journals of runs that were killed.
+
+    Each FILE is one shard of the same request, as from `samebits check --shard 3/8 --json three.json`. Nothing is run
+    again; contracts are audited and snapshots compared, which needs all results. The document equals that of a check
+    without shards.
+
+    Exit codes: as for `samebits check`; 3 also if a shard, or one of its results, is missing.
+    """
+    from samebits.host import environment
+
+    environment.prepare()
+    return options.run("merge_run:merge_shards", chosen)

@@ -1,19 +1,19 @@
-"""`samebits check` as a command: pairs come in, verdicts go out. Imports jax: to be imported after `prepare`."""
+"""The work of `samebits check`: pairs come in, verdicts go out. Imports jax: to be imported after `prepare`."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections import Counter
-from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
 from samebits.check.line_evidence import few_lines, not_searched
-from samebits.cli.journaled import journaled
-from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.select_pairs import declaration_lines, import_sides, load_pairs, plans, problem_of
+from samebits.cli.check import CheckOptions
+from samebits.cli.pipeline import CommandRun
+from samebits.cli.run_items import journal_head, journaled
+from samebits.cli.select_pairs import import_sides, in_order_of, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
 from samebits.engine.check_work import check_items
 from samebits.engine.journal import Journal, JournalHead
@@ -30,38 +30,21 @@ from samebits.programs.implementations import root_of
 from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.check import Document
-from samebits.report.continuous_integration import Outcomes, outcomes
 from samebits.report.pair_heads import pair_head
 from samebits.report.progress import CheckProgress
 from samebits.report.shards import request_of
-from samebits.schema.finding import Finding, ShakeSummary, at, summarise
+from samebits.schema.finding import Finding, ShakeSummary, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Problem
 
 RARE = 1 / 20
 """How often a side gives other bits, in the probability that is printed of seeing it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CheckInputs:
-    """The pairs to check with their plans, and the environment.
-
-    Args:
-        cache: what earlier runs remember; None where nothing is loaded.
-        not_run: options of `--shake` under which no check could be run, each with the reason; filled by the run.
-    """
-
-    loaded: Sequence[LoadedPair]
-    environment: Environment
-    cache: VerdictCache | None = None
-    not_run: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckCommand(Command[CheckInputs, Finding, Document]):
-    """Check a request.
+class CheckTask:
+    """What is checked.
 
     Args:
         pairs: names of pairs, or `module:PAIR`; empty means the whole tree.
@@ -71,178 +54,171 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
-        verbose: whether every row is printed, not one screen.
-        again: the words of the same check in another process, for `--shake`.
     """
 
-    pairs: Sequence[str]
+    pairs: Sequence[str] = ()
     request: Request
-    root: Path | None
+    root: Path | None = None
     settings: EngineSettings
-    no_skips: bool
+    no_skips: bool = False
     effort: Effort
     audited: bool = True
-    verbose: bool = False
-    again: Sequence[str] = ()
 
-    handles_signals = True
+    @property
+    def tree(self) -> Path:
+        """The tree whose sources count."""
+        return self.root or Path()
 
-    def declared(self, run: CommandRun) -> list[tuple[Locator, Pair]]:
-        """The declarations of the pairs; those that are wrong become problems."""
-        return load_pairs(self.pairs, self.root, run, self.request.sizes)
+    def head(self, here: Environment) -> JournalHead:
+        """Return what the journal is of."""
+        words = {"pairs": [*self.pairs], **asdict(self.request), **asdict(self.effort)}
+        return journal_head("check", self.settings, here, self.root, **words)
 
-    def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
-        """What is selected of the pairs."""
-        return self.request
 
-    def problem(self, run: CommandRun, problem: Problem) -> None:
-        """Record a problem of a pair, and print it."""
-        run.problem(problem)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckInputs:
+    """The pairs to check with their plans, and the environment.
 
-    def asked(self) -> dict[str, str]:
-        """What was asked for, as text by the names of its entries."""
-        return {name: str(value) for name, value in {**asdict(self.request), **asdict(self.effort)}.items()}
+    Args:
+        cache: what earlier runs remember; None where nothing is loaded.
+    """
 
-    def load(self, run: CommandRun) -> CheckInputs:
-        """The declarations and their plans for the devices that there are."""
-        declared = self.declared(run)
-        here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
-        loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
-        import_sides(loaded)
-        for problem in problems:
-            self.problem(run, problem)
-        run.notes += [*left_out, *self.unfit_notes(loaded, here)]
-        if self.effort.all_sizes:
-            first = ((item.pair, MeshSpec.parse(item.plan.points[0].mesh)) for item in loaded if item.plan.points)
-            run.notes += [note for pair, mesh in first if (note := sizeless_note(pair, mesh)) is not None]
-        if loaded:
-            run.show_head(here, None)
-        return CheckInputs(loaded=loaded, environment=here, cache=self._cache(loaded, here))
+    loaded: Sequence[LoadedPair]
+    environment: Environment
+    cache: VerdictCache | None = None
 
-    def _cache(self, loaded: Sequence[LoadedPair], here: Environment) -> VerdictCache | None:
-        """What earlier runs remember; None for functions without a declaration, and for processes in lockstep."""
-        if not loaded or self.settings.group is not None or any(item.locator.rerun is not None for item in loaded):
-            return None
-        # What other machines have installed is not known here: there, results are journaled and not remembered.
-        entries = shared_entries() if self.settings.ray is None else None
-        trees = {self.tree(), *(root_of(item.pair) for item in loaded)}
-        return VerdictCache(trees, here, self.effort, loaded, entries, fresh=self.settings.fresh)
 
-    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> None:
-        """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
+def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Document:
+    """Check pairs; with `--shake`, once more under each option that XLA reads once per process."""
+    with run.loading() as points:
+        declared = load_pairs(task.pairs, task.root, run, task.request.sizes)
+        inputs = load_inputs(task, declared, task.request, run)
+        points |= {name: str(value) for name, value in {**asdict(task.request), **asdict(task.effort)}.items()}
+        listed = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
+        points |= {f"point {number}": point for number, point in enumerate(listed)}
+    results: list[Finding] = []
+    not_run: Mapping[str, str] = {}
+    with run.partial():
+        head = replace(task.head(inputs.environment), written=written_now(task.tree))
         with (
-            self._journal(run, inputs) as journal,
-            CheckProgress(run.console, _totals(inputs.loaded, self.settings.shard)) as progress,
-            contextlib.closing(self._sweep(run, inputs, journal)) as swept,
+            journaled(run, task.settings, head) as journal,
+            contextlib.closing(swept(task, inputs, run, journal)) as rows,
         ):
-            for result in swept:
+            for result in rows:
                 results.append(result)
-                progress.add(result)
                 if run.stop.asked:
-                    return
-        if self.effort.shake and not run.stop.asked:
+                    break
+        if task.effort.shake and not run.stop.asked:
             from samebits.cli.check_shake import shake_by_flags
 
-            results[:], not_run = shake_by_flags(self.again, results, inputs.environment)
-            inputs.not_run.update(not_run)
-
-    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Finding]:
-        return sweep(
-            inputs.loaded,
-            on_problem=functools.partial(self.problem, run),
-            settings=self.settings,
-            effort=self.effort,
-            journal=journal,
-            store=inputs.cache,
-        )
-
-    @staticmethod
-    def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
-        """Notes on meshes that were left out because they need more devices than there are."""
-        return [note for item in loaded for note in _unfit(item, here)]
-
-    def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
-        return journaled(run, self.settings, replace(self._head(inputs), written=written_now(self.tree())))
-
-    def _head(self, inputs: CheckInputs) -> JournalHead:
-        """What was asked for, for the journal."""
-        return JournalHead(
-            command="check",
-            request={
-                "pairs": list(self.pairs),
-                "root": str((self.root or Path()).resolve()),
-                **asdict(self.request),
-                **asdict(self.effort),
-            },
-            shard=None if self.settings.shard is None else str(self.settings.shard),
-            environment=asdict(inputs.environment),
-        )
-
-    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> Document:
-        """All results, with what the declarations and the snapshots say about them."""
-        _order(results, inputs.loaded)
-        results[:] = few_lines(results, not_searched)
-        whole = self.settings.shard is None
-        if self.audited and not run.interrupted and whole:
-            _judge_declarations(inputs, results, run)
-        if inputs.cache is not None:
-            inputs.cache.close()
-            run.notes += inputs.cache.remarks()
-        verdicts = None
-        if whole:
-            results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
-        shake = self._shaken(run, inputs, results) if self.effort.shake else None
-        run.notes += proof_notes(results, all_sizes=self.effort.all_sizes)
-        run.notes += repeats_note(self.effort.repeats)
-        run.notes += take_notes()
-        skips = sum(result.ruling.verdict == "skipped" for result in results)
-        if self.no_skips and skips:
-            run.notes.append(f"--no-skips: the {skips} skipped results fail this run")
-        return Document(
-            environment=inputs.environment,
-            pairs=tuple(pair_head(item, results) for item in inputs.loaded),
-            results=tuple(results),
-            problems=tuple(run.problems),
-            summary=summarise(
-                results,
-                selected=sum(item.plan.selected for item in inputs.loaded),
-                product=sum(item.plan.product for item in inputs.loaded),
-                seconds=run.seconds,
-                notes=tuple(run.notes),
-                interrupted=run.interrupted,
-            ),
-            request=request_of(self._head(inputs)),
-            shard=None if whole else str(self.settings.shard),
-            shake=shake,
-            snapshot=verdicts,
-            no_skips=self.no_skips,
-        )
-
-    def _shaken(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> ShakeSummary:
-        from samebits.cli.check_shake import shake_problems, shake_summary
-
-        for problem in shake_problems(results):
-            run.problem(problem)
-        return shake_summary(results, inputs.environment.platform, inputs.not_run)
-
-    def outcomes(self, inputs: CheckInputs, document: Document) -> Outcomes:
-        """One row per leaf."""
-        return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
-
-    def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
-        """Print the page; nothing where no pair could be loaded."""
-        if inputs.loaded:
-            super().show(run, inputs, document)
+            results, not_run = shake_by_flags(chosen.again(), results, inputs.environment)
+    return check_document(task, inputs, run, results, not_run)
 
 
-def _order(results: list[Finding], loaded: Sequence[LoadedPair]) -> None:
-    """Into the order of the plan: workers end in any order, and the same command gives the same document."""
-    order = {
-        at(item.pair.name, point, ""): (first, second)
-        for first, item in enumerate(loaded)
-        for second, point in enumerate(item.plan.points)
-    }
-    results.sort(key=lambda result: order[result.place.whole])
+def load_inputs(
+    task: CheckTask, declared: Sequence[tuple[Locator, Pair]], request: Request, run: CommandRun
+) -> CheckInputs:
+    """Plan declarations for the devices that there are, and import their sides; the head of the report is printed."""
+    here = run.start_backend(shown=False, workers=task.settings.processes, ray=task.settings.ray)
+    loaded = plans(run, declared, request, here.devices)
+    import_sides(loaded)
+    run.notes += unfit_notes(loaded, here)
+    if task.effort.all_sizes:
+        first = ((item.pair, MeshSpec.parse(item.plan.points[0].mesh)) for item in loaded if item.plan.points)
+        run.notes += [note for pair, mesh in first if (note := sizeless_note(pair, mesh)) is not None]
+    run.page = bool(loaded)
+    if loaded:
+        run.show_head(here, None)
+    return CheckInputs(loaded=loaded, environment=here, cache=_cache(task, loaded, here))
+
+
+def _cache(task: CheckTask, loaded: Sequence[LoadedPair], here: Environment) -> VerdictCache | None:
+    """Return what earlier runs remember; None for functions without a declaration, and for processes in lockstep."""
+    if not loaded or task.settings.group is not None or any(item.locator.rerun is not None for item in loaded):
+        return None
+    # What other machines have installed is not known here: there, results are journaled and not remembered.
+    entries = shared_entries() if task.settings.ray is None else None
+    trees = {task.tree, *(root_of(item.pair) for item in loaded)}
+    return VerdictCache(trees, here, task.effort, loaded, entries, fresh=task.settings.fresh)
+
+
+def swept(task: CheckTask, inputs: CheckInputs, run: CommandRun, journal: Journal | None = None) -> Generator[Finding]:
+    """Yield all results in the order in which they are known, with a bar; closing the iterator ends all processes."""
+    ran = sweep(
+        inputs.loaded,
+        on_problem=run.problem,
+        settings=task.settings,
+        effort=task.effort,
+        journal=journal,
+        store=inputs.cache,
+    )
+    totals = _totals(inputs.loaded, task.settings.shard)
+    with CheckProgress(run.console, totals) as progress, contextlib.closing(ran):
+        for result in ran:
+            progress.add(result)
+            yield result
+
+
+def check_document(
+    task: CheckTask,
+    inputs: CheckInputs,
+    run: CommandRun,
+    results: Sequence[Finding],
+    not_run: Mapping[str, str] | None = None,
+) -> Document:
+    """Return all results, with what the declarations and the snapshots say about them.
+
+    Args:
+        task, inputs: what was checked.
+        run: of the command.
+        results: of the points.
+        not_run: options of `--shake` under which no check could be run, each with the reason.
+    """
+    results = few_lines(in_order_of(inputs.loaded, results), not_searched)
+    whole = task.settings.shard is None
+    if task.audited and not run.interrupted and whole:
+        _judge_declarations(inputs, results, run)
+    if inputs.cache is not None:
+        inputs.cache.close()
+        run.notes += inputs.cache.remarks()
+    verdicts = None
+    if whole:
+        results, verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
+    shake = _shaken(run, inputs, results, not_run or {}) if task.effort.shake else None
+    run.notes += proof_notes(results, all_sizes=task.effort.all_sizes)
+    run.notes += [*repeats_note(task.effort.repeats), *take_notes()]
+    skips = sum(result.ruling.verdict == "skipped" for result in results)
+    if task.no_skips and skips:
+        run.notes.append(f"--no-skips: the {skips} skipped results fail this run")
+    return Document(
+        environment=inputs.environment,
+        pairs=tuple(pair_head(item, results) for item in inputs.loaded),
+        results=tuple(results),
+        problems=tuple(run.problems),
+        summary=summarise(
+            results,
+            selected=sum(item.plan.selected for item in inputs.loaded),
+            product=sum(item.plan.product for item in inputs.loaded),
+            seconds=run.seconds,
+            notes=tuple(run.notes),
+            interrupted=run.interrupted,
+        ),
+        request=request_of(task.head(inputs.environment)),
+        shard=None if whole else str(task.settings.shard),
+        shake=shake,
+        snapshot=verdicts,
+        no_skips=task.no_skips,
+    )
+
+
+def _shaken(
+    run: CommandRun, inputs: CheckInputs, results: Sequence[Finding], not_run: Mapping[str, str]
+) -> ShakeSummary:
+    from samebits.cli.check_shake import shake_problems, shake_summary
+
+    for problem in shake_problems(results):
+        run.problem(problem)
+    return shake_summary(results, inputs.environment.platform, not_run)
 
 
 def _judge_declarations(inputs: CheckInputs, results: Sequence[Finding], run: CommandRun) -> None:
@@ -254,7 +230,7 @@ def _judge_declarations(inputs: CheckInputs, results: Sequence[Finding], run: Co
         try:
             judged = _judged(item, own, inputs)
         except SamebitsError as error:
-            judged = DeclarationAudit([], [problem_of(item.locator, error)])
+            judged = DeclarationAudit([], [problem_of(item.locator.name, error)])
         run.notes += judged.notes
         only_seen += judged.only_seen
         for problem in judged.problems:
@@ -263,7 +239,7 @@ def _judge_declarations(inputs: CheckInputs, results: Sequence[Finding], run: Co
 
 
 def _judged(item: LoadedPair, results: Sequence[Finding], inputs: CheckInputs) -> DeclarationAudit:
-    """The audit of a declaration, recalled where it was made of these very results: it traces programs."""
+    """Audit a declaration; the audit is recalled where it was made of these very results: it traces programs."""
     cache, platform = inputs.cache, inputs.environment.platform
     judged = None if cache is None else cache.recall_audit(item, results)
     if judged is None:
@@ -273,14 +249,8 @@ def _judged(item: LoadedPair, results: Sequence[Finding], inputs: CheckInputs) -
     return judged
 
 
-def points_of(inputs: CheckInputs) -> dict[str, str]:
-    """What runs, as text: every point by its number, in order, as several processes must have it alike."""
-    points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
-    return {f"point {number}": point for number, point in enumerate(points)}
-
-
 def repeats_note(repeats: int) -> list[str]:
-    """What more than the usual two runs can see."""
+    """Say what more than the usual two runs can see."""
     if repeats <= 2:
         return []
     probability = 1 - (1 - RARE) ** repeats
@@ -291,18 +261,19 @@ def repeats_note(repeats: int) -> list[str]:
 
 
 def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:
-    """How many points each side has in this run."""
+    """Count the points of each side in this run."""
     names = {item.locator: item.pair.name for item in loaded}
     items = check_items(loaded)
     points = [item.payload for item in (items if shard is None else shard.of(items))]
     return Counter((names[locator], point.variant) for locator, point in points)
 
 
-def _unfit(item: LoadedPair, here: Environment) -> list[str]:
-    """A note on meshes that were left out because they need more devices than there are."""
-    if not item.plan.unfit:
-        return []
-    needs = {mesh: MeshSpec.parse(mesh).devices for mesh in item.plan.unfit}
-    hint = f"; --devices {max(needs.values())} runs them" if here.platform == "cpu" else ""
-    listed = ", ".join(f"{mesh} needs {count} devices" for mesh, count in needs.items())
-    return [f"{item.pair.name}: not run, for there are {here.devices}: {listed}{hint}"]
+def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
+    """Name the meshes that were left out because they need more devices than there are."""
+    notes = []
+    for item in loaded:
+        needs = {mesh: MeshSpec.parse(mesh).devices for mesh in item.plan.unfit}
+        hint = f"; --devices {max(needs.values())} runs them" if needs and here.platform == "cpu" else ""
+        listed = ", ".join(f"{mesh} needs {count} devices" for mesh, count in needs.items())
+        notes += [f"{item.pair.name}: not run, for there are {here.devices}: {listed}{hint}"] if needs else []
+    return notes

@@ -51,19 +51,19 @@ def check_elsewhere(words: Sequence[str], variables: Mapping[str, str]) -> Docum
 
 
 def _last_words(stderr: str) -> str:
-    """The line of a process's stderr that says why it ended: the last one, unless XLA rejected a flag."""
+    """Return the line of a process's stderr that says why it ended: the last one, unless XLA rejected a flag."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
 
 
 def with_flags(option: ShakeOption) -> dict[str, str]:
-    """The variables under which XLA reads an option as a flag of its process."""
+    """Return the variables under which XLA reads an option as a flag of its process."""
     flags = " ".join(f"--{name}={value}" for name, value in option.settings)
     return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
 
 
 def add_outcomes(option: ShakeOption, usual: Sequence[Finding], there: Sequence[Finding]) -> list[Finding]:
-    """Results with what an option of the process did to them; a leaf of which no bit moved is not evidence."""
+    """Add to results what an option of the process did to them; a leaf of which no bit moved is not evidence."""
     others = {result.place: result for result in there}
     shaken = []
     for result in usual:
@@ -101,13 +101,13 @@ def shake_by_flags(
     return results, failed
 
 
-def shake_summary(results: Sequence[Finding], platform: str, failed: dict[str, str]) -> ShakeSummary:
-    """The section of the document."""
+def shake_summary(results: Sequence[Finding], platform: str, failed: Mapping[str, str]) -> ShakeSummary:
+    """Return the section of the document."""
     return shake_of(results, {**dict(accepted(platform).refused), **failed}, LEFT_OUT)
 
 
 def shake_problems(results: Sequence[Finding]) -> list[Problem]:
-    """One problem for each pair and option under which leaves could not be judged; they are not evidence."""
+    """Return a problem for each pair and option under which leaves could not be judged; they are not evidence."""
     count: Counter[tuple[str, str]] = Counter()
     why: dict[tuple[str, str], str] = {}
     for result in results:

@@ -1,4 +1,4 @@
-"""`samebits audit claims`: makes a row for each claim. jax runs only in the processes that it starts."""
+"""The work of `samebits audit claims`: makes a row for each claim. jax runs only in the processes that it starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,13 +17,13 @@ import click
 from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, passed_tests, run_jobs
 from samebits.audit.claims.row import ClaimEvidence, ClaimRow, claim_row, command_claim_row
 from samebits.cli.audit import ClaimsOptions
-from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.supervision import importing
-from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError, SamebitsError
+from samebits.cli.pipeline import CommandRun
+from samebits.cli.select_pairs import load_pairs
+from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult
-from samebits.programs.catalogue import Locator, default_root, load, names
+from samebits.programs.catalogue import default_root
 from samebits.report.check import Document
 from samebits.report.claims import ClaimsDocument, Ran, summarise
 from samebits.report.compile import CompileDocument
@@ -68,84 +68,59 @@ class ClaimInputs:
     of_model: tuple[Documented, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
-    """Judge claims.
+def judge_claims(chosen: ClaimsOptions, run: CommandRun) -> ClaimsDocument:
+    """Make a row for each claim: run what it needs in several processes, and read what they wrote.
 
-    Args:
-        chosen: the options.
-        gathered: what the jobs gave so far.
+    Raises:
+        RequestError: there is no such claim.
     """
-
-    chosen: ClaimsOptions
-    gathered: JobResults = field(default_factory=JobResults)
-
-    on_interrupt = "interrupted; what ended so far is shown"
-    handles_signals = True
-
-    def load(self, run: CommandRun) -> ClaimInputs:
-        """The claims that the request names.
-
-        Raises:
-            RequestError: there are none.
-        """
-        return _claims_of(self.chosen, run)
-
-    def execute(self, run: CommandRun, inputs: ClaimInputs, results: list[FinishedJob]) -> None:
-        """Run the jobs on several processes, and read what they wrote while it is there."""
-        stop = threading.Event()
-        with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, contextlib.ExitStack() as opened:
-            jobs = self.jobs(inputs, Path(folder))
-            bar = opened.enter_context(run.progress("claims", Counter(job.kind for job in jobs)))
-            # Closed before the report is shown, which ends this process without waiting: its children would go on.
-            ended = opened.enter_context(
-                contextlib.closing(run_jobs(jobs, self.chosen.workers or os.cpu_count() or 1, stop))
-            )
-            try:
-                for finished in ended:
-                    results.append(finished)
-                    bar.add(finished.job.kind, finished.seconds, words=finished.job.shown)
-                    _gather(finished, self.gathered, run)
-            except KeyboardInterrupt:
-                stop.set()
-                raise
-
-    def jobs(self, inputs: ClaimInputs, folder: Path) -> list[ClaimJob]:
-        """What has to run, the longest first; their files lie in the folder."""
-        chosen = self.chosen
-        root = ("--root", str(chosen.root)) if chosen.root is not None else ()
-        jobs = [
-            job
-            for name, (pair, claims) in inputs.pairs.items()
-            for job in claim_jobs(pair, name, claims, folder, root, cached=not chosen.no_cache)
-        ]
-        jobs += [command_job(inputs.model, claim, folder, inputs.tree) for claim in inputs.of_model]
-        return sorted(jobs, key=lambda job: (ORDER.index(job.kind), -job.weight))
-
-    def document(self, run: CommandRun, inputs: ClaimInputs, results: list[FinishedJob]) -> ClaimsDocument:
-        """A row per claim."""
-        rows = _rows(inputs, self.gathered)
-        return ClaimsDocument(
-            environment=self.gathered.environment,
-            compilers=dict(sorted(self.gathered.compilers.items())),
-            results=tuple(rows),
-            commands=tuple(sorted(self.gathered.timings, key=lambda timing: -timing.seconds)),
-            problems=tuple(run.problems),
-            summary=summarise(rows, run.seconds, run.interrupted),
-        )
-
-    def show(self, run: CommandRun, inputs: ClaimInputs, document: ClaimsDocument) -> None:
-        """Print the page; where nothing could be judged, the problems say why."""
-        if document.results:
-            super().show(run, inputs, document)
+    inputs, gathered, stop = _claims_of(chosen, run), JobResults(), threading.Event()
+    with (
+        run.partial("interrupted; what ended so far is shown"),
+        tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder,
+        contextlib.ExitStack() as opened,
+    ):
+        jobs = _jobs(chosen, inputs, Path(folder))
+        bar = opened.enter_context(run.progress("claims", Counter(job.kind for job in jobs)))
+        # Closed before the report is shown, which ends this process without waiting: its children would go on.
+        ended = opened.enter_context(contextlib.closing(run_jobs(jobs, chosen.workers or os.cpu_count() or 1, stop)))
+        try:
+            for finished in ended:
+                bar.add(finished.job.kind, finished.seconds, words=finished.job.shown)
+                _gather(finished, gathered, run)
+        except KeyboardInterrupt:
+            stop.set()
+            raise
+    rows = _rows(inputs, gathered)
+    run.page = bool(rows)  # where nothing could be judged, the problems say why
+    return ClaimsDocument(
+        environment=gathered.environment,
+        compilers=dict(sorted(gathered.compilers.items())),
+        results=tuple(rows),
+        commands=tuple(sorted(gathered.timings, key=lambda timing: -timing.seconds)),
+        problems=tuple(run.problems),
+        summary=summarise(rows, run.seconds, run.interrupted),
+    )
 
 
-def list_jobs(command: ClaimsCommand) -> int:
-    """Print what would run, and run nothing; the exit code."""
-    inputs = command.load(CommandRun())
-    for job in command.jobs(inputs, Path(tempfile.gettempdir()) / "samebits-claims"):
+def list_jobs(chosen: ClaimsOptions) -> int:
+    """Print what would run, and run nothing; return the exit code."""
+    inputs = _claims_of(chosen, CommandRun())
+    for job in _jobs(chosen, inputs, Path(tempfile.gettempdir()) / "samebits-claims"):
         click.echo(job.shown, file=own_stdout())
     return 0
+
+
+def _jobs(chosen: ClaimsOptions, inputs: ClaimInputs, folder: Path) -> list[ClaimJob]:
+    """Return what has to run, the longest first; their files lie in the folder."""
+    root = ("--root", str(chosen.root)) if chosen.root is not None else ()
+    jobs = [
+        job
+        for name, (pair, claims) in inputs.pairs.items()
+        for job in claim_jobs(pair, name, claims, folder, root, cached=not chosen.no_cache)
+    ]
+    jobs += [command_job(inputs.model, claim, folder, inputs.tree) for claim in inputs.of_model]
+    return sorted(jobs, key=lambda job: (ORDER.index(job.kind), -job.weight))
 
 
 def _claims_of(chosen: ClaimsOptions, run: CommandRun) -> ClaimInputs:
@@ -154,24 +129,17 @@ def _claims_of(chosen: ClaimsOptions, run: CommandRun) -> ClaimInputs:
     Raises:
         RequestError: there are none, with the known ones.
     """
-    named, ids, root = chosen.pairs, chosen.claim, chosen.root
+    ids, tree = chosen.claim, chosen.root or default_root()
     pairs: dict[str, tuple[Pair, tuple[Documented, ...]]] = {}
     known: list[str] = []
-    tree = root or default_root()
-    for name in dict.fromkeys(named) or names(tree):
-        try:
-            with importing(name):
-                pair = load(Locator(name=name, root=None if ":" in name or root is None else str(root)))
-        except SamebitsError as error:
-            run.problem(Problem(pair=name, message=str(error), exit_code=error.exit_code))
-            continue
+    for locator, pair in load_pairs(chosen.pairs, chosen.root, run):
         known += [claim.id for claim in pair.documented]
         mine = tuple(claim for claim in pair.documented if _takes(claim.id, ids))
         if mine:
-            pairs[name] = (pair, mine)
-        elif named and not pair.documented:
-            raise RequestError(f"pair '{name}' declares no claims; write documented=(Documented(...),)")
-    model, of_model = _of_model(tree) if not named else ("", ())
+            pairs[locator.name] = (pair, mine)
+        elif chosen.pairs and not pair.documented:
+            raise RequestError(f"pair '{locator.name}' declares no claims; write documented=(Documented(...),)")
+    model, of_model = _of_model(tree) if not chosen.pairs else ("", ())
     known += [claim.id for claim in of_model]
     of_model = tuple(claim for claim in of_model if _takes(claim.id, ids))
     if not pairs and not of_model:
@@ -211,24 +179,20 @@ def _gather(finished: FinishedJob, gathered: JobResults, run: CommandRun) -> Non
             return
         before = gathered.evidence.get(name, ClaimEvidence())
         if job.kind == "tests":
-            gathered.evidence[name] = ClaimEvidence(
-                before.results, before.programs, before.comparisons, passed_tests(job.file)
-            )
+            gathered.evidence[name] = replace(before, tests=passed_tests(job.file))
         elif job.kind == "check":
             checked = read_as(job.file, Document)
             gathered.environment = gathered.environment or checked.environment
             run.problems += checked.problems
-            gathered.evidence[name] = ClaimEvidence(checked.results, before.programs, before.comparisons, before.tests)
+            gathered.evidence[name] = replace(before, results=checked.results)
         else:
             compiled = read_as(job.file, CompileDocument)
             run.problems += compiled.problems
             gathered.compilers.update({program.target: program.compiler for program in compiled.results})
-            programs, comparisons = before.programs, before.comparisons
-            gathered.evidence[name] = ClaimEvidence(
-                before.results,
-                (*programs, *compiled.results),
-                (*comparisons, *compiled.comparisons),
-                before.tests,
+            gathered.evidence[name] = replace(
+                before,
+                programs=(*before.programs, *compiled.results),
+                comparisons=(*before.comparisons, *compiled.comparisons),
             )
     except (CouldNotRun, RequestError) as error:
         last = "" if finished.ended is None else f": {finished.ended.last}"
@@ -255,7 +219,7 @@ def _rows(inputs: ClaimInputs, gathered: JobResults) -> list[ClaimRow]:
 
 
 def _by_number(text: str) -> list[tuple[int, str]]:
-    """`3922.10a` after `3922.9`, and words after numbers."""
+    """Return a key that sorts `3922.10a` after `3922.9`, and words after numbers."""
     parts = []
     for word in text.split("."):
         digits = word[: len(word) - len(word.lstrip("0123456789"))]

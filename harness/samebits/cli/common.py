@@ -26,7 +26,7 @@ SHOW_TRACEBACK = "samebits.traceback"
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside, Ctrl-C ends the process with one line; click would end it with 1, which says that something differs."""
+    """End the process with one line at Ctrl-C inside; click would end it with 1, which says that something differs."""
     try:
         yield
     except KeyboardInterrupt:
@@ -36,7 +36,7 @@ def interruptible() -> Iterator[None]:
 
 
 def guarded(command: Callable[P, int]) -> Callable[P, None]:
-    """A command that returns its exit code, with every error of samebits as one line on stderr and without a traceback.
+    """Make a command of what returns an exit code: every error of samebits is one line on stderr, without a traceback.
 
     Tracebacks are printed in two situations: for exceptions of the user's code where `--traceback` asks for them, and
     for a bug of samebits itself, which ends with exit code 3.
@@ -134,13 +134,13 @@ def ends_with(code: int) -> None:
 
 
 def _notes() -> list[str]:
-    """What the user's code changed and no report mentions; after `--help` nothing is imported that would know."""
+    """Return what the user's code changed and no report mentions; after `--help` nothing that would know is there."""
     isolation = sys.modules.get("samebits.host.isolation")
     return [] if isolation is None else isolation.take_notes()
 
 
 def printed(code: int) -> int:
-    """The exit code of a report that was printed: not 0 where standard output could not be written."""
+    """Return the exit code of a report that was printed: not 0 where standard output could not be written."""
     failure = stdout_failure()
     if failure is None:
         return code
@@ -149,12 +149,12 @@ def printed(code: int) -> int:
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     with contextlib.suppress(OSError, ValueError):  # the terminal was closed, or the disk is full
         click.echo("samebits: " + " ".join(text.split()), file=own_stderr())
 
 
 def problem_line(problem: Problem) -> str:
-    """A problem as the user reads it: the pair is named once."""
+    """Return a problem as the user reads it: the pair is named once."""
     named = f"pair '{problem.pair}'"
     return problem.message if problem.message.startswith(named) else f"{named}: {problem.message}"

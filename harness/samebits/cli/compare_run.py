@@ -1,19 +1,20 @@
-"""`samebits compare`, and `samebits prove` of two functions, as commands. To be imported after `prepare`."""
+"""The work of `samebits compare`, and of `samebits prove` of two functions. To be imported after `prepare`."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.prove_points import prove_points
-from samebits.cli.check_run import CheckCommand, CheckInputs
-from samebits.cli.compare_options import CompareFunctionsOptions, in_options
+from samebits.cli.check_run import CheckTask, check_document, load_inputs, swept
+from samebits.cli.compare import CompareFunctionsOptions, in_options
 from samebits.cli.pipeline import CommandRun
-from samebits.cli.prove_run import ProveCommand, ProveInputs
-from samebits.engine.journal import Journal
+from samebits.cli.prove import ProveOptions
+from samebits.cli.prove_run import INTERRUPTED, proof_document
+from samebits.engine.sweep import IN_PROCESS
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, check_renames, side_names, split_by_default, takes_mesh
 from samebits.functions.call_assumptions import with_call_assumptions
@@ -25,8 +26,7 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named, order_remark
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.check import Document
-from samebits.report.prove import pair_block
-from samebits.report.terminal import show_blocks
+from samebits.report.prove import ProofDocument, pair_block
 from samebits.rooms import door
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
@@ -36,79 +36,89 @@ from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
-from samebits.schema.result import Problem
+from samebits.schema.point import Effort
 from samebits.schema.values import Integers, Normal
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareCommand(CheckCommand):
-    """Compare two functions.
+def compare_functions(chosen: CompareFunctionsOptions, run: CommandRun) -> Document:
+    """Compare two functions, in this process; messages name options in place of the entries of a declaration.
 
-    Args:
-        chosen: the functions and their arguments.
+    Raises:
+        RequestError: there is no argument, or one is malformed, or the platform task for does not start.
     """
+    run.worded = lambda text: re.sub(r"^pair '\w+': ", "", in_options(text))  # the problem names the functions itself
+    assuming = not chosen.no_assumptions
+    task = CheckTask(request=Request(), settings=IN_PROCESS, effort=Effort(assuming=assuming), audited=False)
+    if chosen.platform is not None:  # before code of the user's is imported, which may take long
+        require_answer()
+    locator, pair = (
+        Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()),
+        functions_as_pair(chosen),
+    )
+    inputs = load_inputs(task, [(locator, pair)], _selection(pair), run)
+    here = inputs.environment
+    inputs = replace(inputs, loaded=[_differentiated(run, item, here.devices) for item in inputs.loaded])
+    results: list[Finding] = []
+    with run.partial(), contextlib.closing(swept(task, inputs, run)) as rows:
+        for result in rows:
+            results.append(
+                result.with_ruling(reason=_said(result.ruling.reason), evidence=_said(result.ruling.evidence))
+            )
+            if run.stop.asked:
+                break
+    for item in inputs.loaded:
+        results = [*with_call_assumptions(results, item.pair, assuming=assuming)]
+    if not all(result.ruling.ok for result in results):
+        run.notes += anything_drawn(chosen.arg)
+    return check_document(task, inputs, run, results)
 
-    chosen: CompareFunctionsOptions
 
-    def declared(self, run: CommandRun) -> list[tuple[Locator, Pair]]:
-        """The functions as a pair.
-
-        Raises:
-            RequestError: there is no argument, or one is malformed, or the platform asked for does not start.
-        """
-        chosen = self.chosen
-        if chosen.platform is not None:  # before code of the user's is imported, which may take long
-            require_answer()
-        return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
-
-    def problem(self, run: CommandRun, problem: Problem) -> None:
-        """Record a problem, with options in place of the entries of a declaration."""
-        message = re.sub(r"^pair '\w+': ", "", in_options(problem.message))  # the problem names the functions itself
-        super().problem(run, replace(problem, message=message))
-
-    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Finding]:
-        with contextlib.closing(super()._sweep(run, inputs, journal)) as swept:
-            for result in swept:
-                yield result.with_ruling(reason=_said(result.ruling.reason), evidence=_said(result.ruling.evidence))
-
-    def load(self, run: CommandRun) -> CheckInputs:
-        """The functions, without the gradients that there are none of, with a note about those."""
-        inputs = super().load(run)
-        loaded = [self._with_gradients(run, item, inputs.environment.devices) for item in inputs.loaded]
-        return replace(inputs, loaded=loaded)
-
-    def _with_gradients(self, run: CommandRun, item: LoadedPair, devices: int) -> LoadedPair:
-        mesh = pair_mesh(item.pair)
-        try:
-            pair, notes = with_gradients(item.pair, session().use(item.pair.name), mesh.build(item.pair.modes[0]))
-        except CouldNotRun:  # running it gives the error, with its line
-            return item
-        except DeclarationError as error:
-            raise DeclarationError(in_options(str(error))) from error
-        run.notes += notes
-        declared = (item.locator, pair)
-        return (
-            item
-            if pair is item.pair
-            else replace(item, pair=pair, plan=plan(pair, self.selection([declared]), devices))
+def prove_functions(chosen: ProveOptions, functions: CompareFunctionsOptions, run: CommandRun) -> ProofDocument:
+    """Prove two functions, in this process, and say what they leave at its default."""
+    pair = functions_as_pair(functions)
+    here = run.start_backend()
+    try:
+        pair, notes = to_prove(pair, "all" if chosen.all_sizes else None)
+    except DeclarationError as error:
+        raise DeclarationError(in_options(str(error))) from error
+    run.notes += notes
+    again = functions.words("prove") + (" --all-sizes" if chosen.all_sizes else "")
+    locator = Locator(name=f"{functions.reference} {functions.variant}", rerun=again)
+    item = LoadedPair(locator=locator, pair=pair, plan=function_plan(pair, ANY_DEVICES))
+    points, assuming = (pair, locator, item.plan, chosen.platform), not chosen.no_assumptions
+    results: list[Finding] = []
+    with run.partial(INTERRUPTED):
+        proofs = (
+            door("sizes.points").prove_sizes(*points) if chosen.all_sizes else prove_points(*points, assuming=assuming)
         )
+        for row in with_call_assumptions([*proofs], pair, assuming=assuming):
+            results.append(row.with_ruling(reason=_said(row.ruling.reason)))
+        run.notes += take_notes()
+        if not all(row.ruling.ok for row in results):
+            run.notes += anything_drawn(functions.arg)
+        if chosen.verbose:
+            run.show([pair_block(pair.name, results)])
+    run.pairs = [pair]
+    return proof_document(run, here, [item], results)
 
-    def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
-        return contextlib.nullcontext()
 
-    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> Document:
-        """All results; where one fails, with the integers that were drawn, else with the defaults that they are for."""
-        for item in inputs.loaded:
-            results[:] = with_call_assumptions(results, item.pair, assuming=self.effort.assuming)
-        if not all(result.ruling.ok for result in results):
-            run.notes += anything_drawn(self.chosen.arg)
-        return super().document(run, inputs, results)
+def _differentiated(run: CommandRun, item: LoadedPair, devices: int) -> LoadedPair:
+    """Return functions without the gradients that there are none of, with a note about those."""
+    mesh = pair_mesh(item.pair)
+    try:
+        pair, notes = with_gradients(item.pair, session().use(item.pair.name), mesh.build(item.pair.modes[0]))
+    except CouldNotRun:  # running it gives the error, with its line
+        return item
+    except DeclarationError as error:
+        raise DeclarationError(in_options(str(error))) from error
+    run.notes += notes
+    return item if pair is item.pair else replace(item, pair=pair, plan=plan(pair, _selection(pair), devices))
 
-    def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
-        """The second function; on a mesh the first one there too."""
-        ((_, pair),) = declared
-        # By its name a mesh must fit; what is only declared is left out where it does not.
-        return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
+
+def _selection(pair: Pair) -> Request:
+    """Select the second function; on a mesh the first one there too."""
+    # By its name a mesh must fit; what is only declared is left out where it does not.
+    return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
 
 
 def _said(text: str | None) -> str | None:
@@ -116,7 +126,7 @@ def _said(text: str | None) -> str | None:
 
 
 def anything_drawn(words: Sequence[str]) -> list[str]:
-    """A note on arguments whose integers are drawn from all of their dtype, such as indices out of range."""
+    """Note the arguments whose integers are drawn from all of their dtype, such as indices out of range."""
     stated = Integers(low=0, high=8)
     whole = [
         f"{argument_word(name, arg)} (as in {argument_word(name, replace(arg, values=stated))})"
@@ -149,7 +159,7 @@ def _check_axes(args: Mapping[str, Arg], mesh: MeshSpec) -> None:
 
 
 def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
-    """The functions as a pair.
+    """Return the functions as a pair.
 
     Raises:
         RequestError: there is no argument, or one is malformed.
@@ -199,46 +209,3 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         rename=renamed,
         ignore=chosen.ignore,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProveFunctionsCommand(ProveCommand):
-    """Prove two functions, in this process.
-
-    Args:
-        functions: the functions and their arguments.
-    """
-
-    functions: CompareFunctionsOptions
-
-    def load(self, run: CommandRun) -> ProveInputs:
-        """The functions as a pair, without the gradients that there are none of, with notes about those."""
-        pair = functions_as_pair(self.functions)
-        here = run.start_backend(shown=True, workers=0, ray=None)
-        try:
-            pair, notes = to_prove(pair, "all" if self.chosen.all_sizes else None)
-        except DeclarationError as error:
-            raise DeclarationError(in_options(str(error))) from error
-        run.notes += notes
-        again = self.functions.words("prove") + (" --all-sizes" if self.chosen.all_sizes else "")
-        locator = Locator(name=f"{self.functions.reference} {self.functions.variant}", rerun=again)
-        return ProveInputs(
-            loaded=[LoadedPair(locator=locator, pair=pair, plan=function_plan(pair, ANY_DEVICES))], environment=here
-        )
-
-    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> None:
-        """Prove all points, and say what they leave at its default."""
-        (item,) = inputs.loaded
-        points = item.pair, item.locator, item.plan, self.chosen.platform
-        proofs = (
-            door("sizes.points").prove_sizes(*points)
-            if self.chosen.all_sizes
-            else prove_points(*points, assuming=not self.chosen.no_assumptions)
-        )
-        for row in with_call_assumptions([*proofs], item.pair, assuming=not self.chosen.no_assumptions):
-            results.append(row.with_ruling(reason=_said(row.ruling.reason)))
-        run.notes += take_notes()
-        if not all(row.ruling.ok for row in results):
-            run.notes += anything_drawn(self.functions.arg)
-        if self.verbose:
-            show_blocks(run.console, [pair_block(item.pair.name, results)])

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
-from samebits.rooms import door
 from samebits.schema.target import Target
 
 if TYPE_CHECKING:
-    from samebits.cli.pipeline import ReportFiles
     from samebits.engine.run_work import EngineSettings
 
 
@@ -64,33 +62,28 @@ def compile_(chosen: CompileOptions) -> int:
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
     worker process too.
     """
-    files = chosen.report_files()
     # Compiling needs no accelerator: the default backend stays the CPU, and a TPU of this machine is left to others.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from samebits.host import environment
 
     environment.prepare(devices=max((target.cpu_devices or 0 for target in chosen.targets()), default=0) or None)
     if chosen.pairs == ("model",):
-        return _compile_model(chosen, files, chosen.engine_settings())
+        return _compile_model(chosen, chosen.engine_settings())
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
-    return _compile_pairs(chosen, files, chosen.engine_settings())
+    return _compile_pairs(chosen, chosen.engine_settings())
 
 
-def _compile_model(chosen: CompileOptions, files: ReportFiles, settings: EngineSettings) -> int:
-    from samebits.cli.pipeline import run_command
-
+def _compile_model(chosen: CompileOptions, settings: EngineSettings) -> int:
     if chosen.variant or chosen.direction or chosen.compiler_options or chosen.tune:
         raise RequestError("compile model takes --preset, --target and --case (a run of the preset), no other filter")
     chosen.require_none("compile model")
-    return run_command(door("cli.compile_model_run").CompileModelCommand(chosen=chosen, settings=settings), files)
+    return options.run("compile_model_run:compile_model", chosen, settings)
 
 
-def _compile_pairs(chosen: CompileOptions, files: ReportFiles, settings: EngineSettings) -> int:
-    from samebits.cli.pipeline import run_command
+def _compile_pairs(chosen: CompileOptions, settings: EngineSettings) -> int:
     from samebits.compile.request import CompileOption, CompileRequest
 
-    compile_run = door("cli.compile_run")
     request = CompileRequest(
         targets=chosen.targets(),
         sides=chosen.variant,
@@ -99,8 +92,8 @@ def _compile_pairs(chosen: CompileOptions, files: ReportFiles, settings: EngineS
         options=tuple(CompileOption.parse(text) for text in chosen.compiler_options),
     )
     if not chosen.tune:
-        return run_command(compile_run.CompileCommand(chosen=chosen, request=request, settings=settings), files)
+        return options.run("compile_run:compile_pairs", chosen, request, settings)
     if chosen.compiler_options:
         raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
     chosen.require_none("compile --tune")
-    return run_command(compile_run.TuneCommand(chosen=chosen, request=request, settings=settings), files)
+    return options.run("compile_run:tune_pairs", chosen, request, settings)

@@ -18,9 +18,11 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import click
+
+R = TypeVar("R")
 
 OPTIONS = "Options"
 """The part of `--help` with what a command has for itself."""
@@ -215,6 +217,18 @@ def words_of(chosen: Any, *groups: type, but: Collection[str] = ()) -> list[str]
         else:
             options += [parameter.opts[0], *(() if value is True else map(_text, values))]
     return [*arguments, *options]
+
+
+def record_of(kind: Callable[..., R], chosen: Any, **others: Any) -> R:
+    """Return a record whose fields are the options of the same names, but for the others.
+
+    Args:
+        kind: its class.
+        chosen: the options.
+        others: fields that have no option of their name.
+    """
+    names = inspect.signature(kind).parameters.keys() & {field.name for field in fields(chosen)}
+    return kind(**{name: getattr(chosen, name) for name in names} | others)
 
 
 def _text(value: object) -> str:

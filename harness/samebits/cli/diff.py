@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
-from samebits.rooms import door
+
+if TYPE_CHECKING:
+    from samebits.cli.pipeline import CommandRun
+    from samebits.report.changes.diff_document import DiffDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,21 @@ def diff(chosen: DiffOptions) -> int:
     training that moved further than rounding in the same environment; 2 a file is not such a document, the files are
     of two commands, or a declaration is newly wrong; 3 the documents have no result in common.
     """
-    files = chosen.report_files()
-    from samebits.cli.pipeline import run_command
+    return options.run("diff:compare_files", chosen)
 
-    return run_command(door("cli.diff_run").DiffCommand(chosen=chosen), files)
+
+def compare_files(chosen: DiffOptions, run: CommandRun) -> DiffDocument:
+    """Compare two documents.
+
+    Raises:
+        RequestError: a file is not a document of a command with verdicts, or they are of two commands.
+        CouldNotRun: the documents have no result in common.
+    """
+    from samebits.report.any_document import read_any_document
+    from samebits.report.changes.diff import compare_documents
+    from samebits.report.changes.diff_document import Slower, diff_outcomes
+
+    run.outcomes = diff_outcomes
+    both = read_any_document(chosen.old), read_any_document(chosen.new)
+    slower = Slower(ratio=chosen.slower, floor=chosen.floor)
+    return compare_documents(*both, files=(str(chosen.old), str(chosen.new)), slower=slower)

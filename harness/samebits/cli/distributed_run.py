@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 from rich.console import Console
 
 from samebits.cli.common import say
-from samebits.cli.pipeline import Command, CommandRun, ReportFiles, Steps, exit_without_waiting, run_command
+from samebits.cli.options import JsonOption
+from samebits.cli.pipeline import CommandRun, Work, console_of, exit_without_waiting, run_command
 from samebits.cluster.process_group import ProcessGroup
 from samebits.cluster.start import RunInputs, compare_inputs, described, sources
 from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
@@ -19,24 +19,14 @@ from samebits.host import environment
 from samebits.host.group import RunEnded
 from samebits.schema.result import Problem
 
-Inputs = TypeVar("Inputs")
-Item = TypeVar("Item")
-Report = TypeVar("Report")
 
-
-def run_together(
-    command: Command[Inputs, Item, Report],
-    files: ReportFiles,
-    group: ProcessGroup,
-    points: Callable[[Inputs], Mapping[str, str]],
-) -> int:
+def run_together(work: Work, chosen: JsonOption, group: ProcessGroup) -> int:
     """Run a command in one of several processes; the others print nothing and write no files.
 
     Args:
-        command: with its request.
-        files: where process 0 writes the report.
+        work: of the command.
+        chosen: its options; process 0 writes the report.
         group: the processes.
-        points: what the command is about to do, as text by name.
 
     Returns:
         The exit code of process 0, in all of them.
@@ -47,7 +37,7 @@ def run_together(
     if group.number:
         _silence()
     try:
-        return run_command(command, files if group.number == 0 else ReportFiles(), Together(group, points))
+        return run_command(work, chosen, CommonRun(group, console_of(chosen) if group.number == 0 else None))
     except RunEnded as ended:
         say(str(ended))
         group.close()
@@ -57,34 +47,36 @@ def run_together(
 
 
 def _silence() -> None:
-    """From here on nothing is printed by Python; what the runtime prints when it crashes still is."""
+    """Print nothing by Python from here on; what the runtime prints when it crashes still is."""
     nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, for as long as the process runs
     sys.stdout = sys.stderr = nowhere
     os.dup2(nowhere.fileno(), 1)
 
 
-class Together(Steps):
-    """Takes the steps of a command in one of several processes.
+class CommonRun(CommandRun):
+    """A run of a command in one of several processes, which must come to the same.
 
     Args:
         group: the processes.
-        points: what the command is about to do, as text by name.
+        to: where process 0 prints its report.
     """
 
-    def __init__(self, group: ProcessGroup, points: Callable[[Any], Mapping[str, str]]) -> None:
-        self.group, self.points = group, points
+    def __init__(self, group: ProcessGroup, to: Console | None = None) -> None:
+        super().__init__(to or Console(file=sys.stdout))
+        self.group = group
+        self.reports = group.number == 0
 
-    def load(self, command: Command[Inputs, Item, Report], run: CommandRun) -> Inputs:
-        """Load what the command works on, the same in all processes.
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[dict[str, str]]:
+        """Load inside what the command works on; what it is about to do goes into the mapping, as text by name.
 
         Raises:
             RequestError: another process could not load it, or a process differs.
         """
-        if self.group.number:
-            run.console = Console(file=sys.stdout)
-        inputs, failure = None, None
+        points: dict[str, str] = {}
+        failure = None
         try:
-            inputs = command.load(run)
+            yield points
         except SamebitsError as error:
             failure = error
         texts = self.group.share("loading", None if failure is None else str(failure))
@@ -93,36 +85,43 @@ class Together(Steps):
         for number, text in enumerate(texts):
             if text is not None:
                 raise RequestError(f"process {number}: {text}")
-        assert inputs is not None
-        problems = {f"problem {number}": problem.message for number, problem in enumerate(run.problems)}
-        own = RunInputs(
-            points={**problems, **self.points(inputs)},
-            sources=sources(),
-            environment=described(environment.capture()),
-        )
+        problems = {f"problem {number}": problem.message for number, problem in enumerate(self.problems)}
+        own = RunInputs(points={**problems, **points}, sources=sources(), environment=described(environment.capture()))
         compare_inputs(self.group, own)
-        return inputs
 
-    def execute(
-        self, command: Command[Inputs, Item, Report], run: CommandRun, inputs: Inputs, results: list[Item]
-    ) -> None:
-        """Run it; where a process is gone or hangs, the results so far are reported and the run ends."""
+    @contextlib.contextmanager
+    def partial(self, said: str = "") -> Iterator[None]:
+        """Report, where a process is gone or hangs, the results so far, and end the run."""
+        with super().partial(said), self._interruptible():
+            try:
+                yield
+            except RunEnded as ended:
+                message = f"the run ends here: {ended}"
+                self.problem(Problem(pair=self.group.subject, message=message, exit_code=COULD_NOT_TELL))
+                self.interrupted = self.stop.asked = True  # what hangs in a collective cannot be waited for
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """End this process where another is gone or hangs: a part of the results is worth nothing."""
+        with self._interruptible():
+            try:
+                yield
+            except RunEnded as ended:
+                say(f"'{self.group.subject}': the run ends here: {ended}")
+                exit_without_waiting(COULD_NOT_TELL)
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Say to the other processes that this one was interrupted."""
         try:
-            command.execute(run, inputs, results)
+            yield
         except KeyboardInterrupt:
-            run.stop.asked = True  # jax's own end would wait for the others
+            self.stop.asked = True  # jax's own end would wait for the others
             with contextlib.suppress(RunEnded):
                 self.group.end(f"process {self.group.number} was interrupted")
             raise
-        except RunEnded as ended:
-            message = f"the run ends here: {ended}"
-            if not command.handles_signals:  # a part of its results is worth nothing
-                say(f"'{self.group.subject}': {message}")
-                exit_without_waiting(COULD_NOT_TELL)
-            run.problem(Problem(pair=self.group.subject, message=message, exit_code=COULD_NOT_TELL))
-            run.interrupted = run.stop.asked = True  # what hangs in a collective cannot be waited for
 
-    def exit_code(self, code: int) -> int:
+    def agreed(self, code: int) -> int:
         """Return the exit code of process 0; all processes have come to their end then."""
         try:
             codes: list[int] = self.group.share("the end", code)

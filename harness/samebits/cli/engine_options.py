@@ -1,18 +1,31 @@
-"""The options of commands that have an engine run items: processes, limits, journal, cache and shard."""
+"""The options of commands that have an engine run items: processes, limits, journal, cache and shard; and lockstep."""
 
 from __future__ import annotations
 
 import math
+import os
+import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from samebits.cli.declared import given, option
+from samebits.cli.declared import given, option, spelled
+from samebits.engine.distributed_request import (
+    COORDINATOR,
+    DISTRIBUTED,
+    NUM_PROCESSES,
+    PROCESS_ID,
+    VARIABLES,
+    WAIT,
+    DistributedRequest,
+)
 from samebits.errors import RequestError
 from samebits.host.cache_folder import parse_size
 from samebits.host.output_files import require_regular
 
 if TYPE_CHECKING:
+    from samebits.cluster.process_group import ProcessGroup
     from samebits.engine.run_work import EngineSettings
 
 _SIZES = "a size such as 8G or 512M"
@@ -39,7 +52,7 @@ class WorkerOptions:
     ] = None
 
     def engine_settings(self) -> EngineSettings:
-        """The settings of the engine.
+        """Return the settings of the engine.
 
         Raises:
             RequestError: two options contradict each other, or a size is malformed.
@@ -60,7 +73,7 @@ class WorkerOptions:
             raise RequestError("--timeout nan: expected a number of seconds")
 
     def _limit(self) -> int | None:
-        """The bytes of `--memory`."""
+        """Return the bytes of `--memory`."""
         if self.memory is None:
             return None
         limit = parse_size(self.memory, "--memory", _SIZES)
@@ -92,7 +105,7 @@ class ClusterOptions(WorkerOptions):
     ] = ()
 
     def settings_on(self, platform: str | None) -> EngineSettings:
-        """The settings of the engine.
+        """Return the settings of the engine.
 
         Args:
             platform: where items run; jax chooses by default, and the CPU on Ray.
@@ -117,7 +130,7 @@ class ClusterOptions(WorkerOptions):
         return settings if self.timeout is None else replace(settings, seconds=self.timeout)
 
     def driver_platform(self, platform: str | None) -> str | None:
-        """The platform of this process: the CPU where items run on Ray, which has the accelerators for its tasks.
+        """Return the platform of this process: the CPU where items run on Ray, whose tasks have the accelerators.
 
         Args:
             platform: where items run.
@@ -143,7 +156,7 @@ class EngineOptions(ClusterOptions):
     def engine_settings(
         self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
     ) -> EngineSettings:
-        """The settings of the engine.
+        """Return the settings of the engine.
 
         Args:
             shard: the text of `--shard`.
@@ -160,6 +173,22 @@ class EngineOptions(ClusterOptions):
         settings = self.settings_on(platform)
         return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
+    def prepared(self, *, shard: str | None = None, fresh: bool = False, devices: int | None = None) -> EngineSettings:
+        """Prepare the environment, and return the settings of the engine: how many workers there are depends on it.
+
+        Args:
+            shard, fresh: as in `engine_settings`.
+            devices: of the CPU; as many as the environment says by default.
+
+        Raises:
+            RequestError: as `engine_settings`.
+        """
+        from samebits.host import environment
+
+        platform: str | None = getattr(self, "platform", None)
+        environment.prepare(devices=devices, platform=self.driver_platform(platform), processes=self.workers or 1)
+        return self.engine_settings(shard=shard, fresh=fresh, platform=platform)
+
     def require_no_engine(self, what: str) -> None:
         """Reject these options for a command that does everything in its own process.
 
@@ -172,3 +201,98 @@ class EngineOptions(ClusterOptions):
         for name in given(self, WorkerOptions, ClusterOptions, EngineOptions):
             if name != "--in-process":  # which is what such a command does anyway
                 raise RequestError(f"{name} is about worker processes; `samebits {what}` has none, leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedOptions:
+    """Which of several processes this is."""
+
+    HEADING = "Several processes with one mesh"
+
+    distributed: Annotated[
+        bool,
+        option(
+            "Run as one of several processes with one mesh; jax.distributed detects the launcher.",
+            variable=DISTRIBUTED,
+        ),
+    ] = False
+    coordinator: Annotated[
+        str | None, option("Process 0, if no launcher is detected.", "HOST:PORT", variable=COORDINATOR)
+    ] = None
+    process_id: Annotated[int | None, option("Which process this is, from 0.", "I", variable=PROCESS_ID)] = None
+    num_processes: Annotated[int | None, option("Number of processes.", "N", variable=NUM_PROCESSES)] = None
+    wait: Annotated[
+        int,
+        option(
+            "With --distributed: how long a process waits for the others at a point.",
+            "SECONDS",
+            least=1,
+            variable=WAIT,
+        ),
+    ] = 600
+
+    def spanning(self) -> DistributedRequest | None:
+        """Return what is said about the processes; None where this one is alone.
+
+        Raises:
+            RequestError: the options do not go together.
+        """
+        for name in VARIABLES:  # processes that are started from here are not among those meant
+            os.environ.pop(name, None)
+        if not self.distributed:
+            for name in given(self, DistributedOptions):
+                if name != "--wait":  # which a launcher may set for every process
+                    raise RequestError(f"{name} goes with --distributed; add it")
+            return None
+        return DistributedRequest(
+            coordinator=self.coordinator,
+            process_id=self.process_id,
+            num_processes=self.num_processes,
+            seconds=float(self.wait),
+        )
+
+    def alone_only(self, *names: str) -> None:
+        """Reject options that several processes with one mesh do not have.
+
+        Args:
+            names: the fields of these options.
+
+        Raises:
+            RequestError: one was given, and `--distributed` too.
+        """
+        for name in names:
+            if self.distributed and getattr(self, name) not in (None, False):
+                more = "; --wait SECONDS limits each point" if name == "timeout" else ""
+                raise RequestError(f"--{spelled(name)} does not go with --distributed{more}; leave it out")
+
+
+def started(request: DistributedRequest | None) -> ProcessGroup | None:
+    """Start jax among the processes of a request; to be called after `environment.prepare`.
+
+    Args:
+        request: None where this process is alone.
+
+    Raises:
+        RequestError: the others are not reached.
+    """
+    if request is None:
+        return None
+    from samebits.cluster.start import start
+
+    _drop_lines_of_gloo()
+    return start(request)
+
+
+def _drop_lines_of_gloo() -> None:
+    """Drop what gloo prints to standard output for every device of every communicator, from many threads at once."""
+    reading, writing = os.pipe()
+    os.dup2(writing, 1)
+    os.close(writing)
+
+    def forward() -> None:
+        with open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if "[Gloo] Rank " not in line and "Expected number of connected peer ranks" not in line:
+                    print(line, end="", file=sys.__stderr__, flush=True)
+
+    threading.Thread(target=forward, name="output of others", daemon=True).start()

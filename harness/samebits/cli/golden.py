@@ -10,7 +10,6 @@ import click
 from samebits.cli import engine_options, options
 from samebits.cli.declared import option
 from samebits.errors import RequestError
-from samebits.rooms import door
 
 WINDOW = 20
 
@@ -50,12 +49,7 @@ def golden_check(chosen: GoldenCheckOptions) -> int:
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    files = chosen.report_files()
-    _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
-    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
-    from samebits.cli.pipeline import run_command
-
-    return run_command(door("cli.golden_run").GoldenCheckCommand(chosen=chosen, settings=settings), files)
+    return options.run("golden_run:check_goldens", chosen, chosen.prepared(shard=chosen.shard))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +74,14 @@ def golden_accept(chosen: GoldenAcceptOptions) -> int:
     Rejected where CI is set, on a dirty tree, without a reason, with fewer than 20 steps, with a NaN, and where an
     array or a step is lost.
     """
-    files = chosen.report_files()
     if not chosen.matrix and not chosen.config:
         raise RequestError(
             "name what to accept: --matrix NAME or --config MATRIX/RUN; goldens are not accepted wholesale"
         )
-    _prepare(chosen.platform)
-    from samebits.cli.pipeline import run_command
+    from samebits.host import environment
 
-    return run_command(door("cli.golden_run").GoldenAcceptCommand(chosen=chosen), files)
+    environment.prepare(platform=chosen.platform)
+    return options.run("golden_run:accept_runs", chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +95,7 @@ class GoldenListOptions(options.JsonOption):
 @options.command(GoldenListOptions, "list")
 def golden_list(chosen: GoldenListOptions) -> int:
     """The goldens of all platforms, from their files alone; no jax is started."""
-    files = chosen.report_files()
-    from samebits.cli.pipeline import run_command
-
-    return run_command(door("cli.golden_files_run").GoldenListCommand(chosen=chosen), files)
+    return options.run("golden_files_run:list_goldens", chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +109,10 @@ class GoldenShowOptions(options.JsonOption):
 @options.command(GoldenShowOptions, "show")
 def golden_show(chosen: GoldenShowOptions) -> int:
     """One golden on every platform that has it: environment, evidence, history and all losses."""
-    files = chosen.report_files()
     if not chosen.config:
         raise RequestError("name what to show: --config MATRIX/RUN; `samebits golden list` lists them")
-    from samebits.cli.pipeline import run_command
-
-    return run_command(door("cli.golden_files_run").GoldenShowCommand(chosen=chosen), files)
+    return options.run("golden_files_run:show_goldens", chosen)
 
 
 for _command in (golden_accept, golden_check, golden_list, golden_show):
     golden.add_command(_command)
-
-
-def _prepare(platform: str | None, processes: int = 1) -> None:
-    from samebits.host import environment
-
-    environment.prepare(platform=platform, processes=processes)

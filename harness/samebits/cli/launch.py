@@ -7,7 +7,7 @@ from typing import Annotated
 
 from samebits.cli import options
 from samebits.cli.common import say
-from samebits.cli.declared import argument, option
+from samebits.cli.declared import argument, option, record_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,4 @@ def launch(chosen: LaunchOptions) -> int:
     from samebits.cluster.launch import LaunchRequest
     from samebits.cluster.launch import launch as started
 
-    request = LaunchRequest(
-        words=chosen.words,
-        processes=chosen.processes,
-        devices=chosen.devices,
-        seconds=chosen.timeout,
-        wait=chosen.wait,
-    )
-    return started(request, say)
+    return started(record_of(LaunchRequest, chosen, seconds=chosen.timeout), say)

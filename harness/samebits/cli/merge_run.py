@@ -1,20 +1,20 @@
-"""`samebits merge` as a command: shards come in, the document of the whole goes out. Imports jax."""
+"""The work of `samebits merge`: shards come in, the document of the whole goes out. Imports jax."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from samebits.check.judge import where
-from samebits.cli.check_run import CheckCommand, CheckInputs
+from samebits.cli.check import MergeOptions
+from samebits.cli.check_run import CheckInputs, CheckTask, check_document, unfit_notes
 from samebits.cli.pipeline import CommandRun
-from samebits.cli.select_pairs import plans
+from samebits.cli.select_pairs import load_pairs, plans
 from samebits.engine.check_work import key_of_point
 from samebits.engine.run_work import EngineSettings
 from samebits.host.isolation import note
 from samebits.host.written import Written
-from samebits.programs.plan import Request
+from samebits.programs.plan import LoadedPair, Request
 from samebits.report.check import Document
 from samebits.report.contradictions import edited, holds_wrongly, repeats
 from samebits.report.shards import (
@@ -31,85 +31,78 @@ from samebits.schema.point import Effort
 from samebits.schema.result import Problem
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergeCommand(CheckCommand):
-    """Join the shards of a check.
+def merge_shards(chosen: MergeOptions, run: CommandRun) -> Document:
+    """Join the shards of a check: of the time and commit of the shard that began last.
 
-    Args:
-        files: what each shard found.
+    Raises:
+        RequestError: a file is not of a check, or they are not of one.
     """
+    files = [read_shard(path) for path in chosen.files]
+    parts = require_same_request(files)
+    wanted, here = files[0].request, files[0].environment
+    task = CheckTask(
+        pairs=asked_for(files[0], tuple[str, ...], wanted.get("pairs")),
+        request=asked_for(files[0], Request, wanted),
+        root=chosen.root,
+        settings=EngineSettings(),
+        no_skips=chosen.no_skips,
+        effort=asked_for(files[0], Effort, wanted),
+    )
+    loaded = plans(run, load_pairs(task.pairs, task.root, run, task.request.sizes), task.request, here.devices)
+    run.notes += [*unfit_notes(loaded, here), *other_environments(files)]
+    run.page = bool(loaded)
+    results = _joined(files, loaded, parts, run)
+    document = check_document(task, CheckInputs(loaded=loaded, environment=here), run, results)
+    run.dated = False
+    return replace(document, written=written_of(files))
 
-    files: Sequence[ShardFile]
 
-    handles_signals = False
-    runs_here = False
-
-    def load(self, run: CommandRun) -> CheckInputs:
-        """The declarations, and their plans for the devices on which the shards ran."""
-        declared, here = self.declared(run), self.files[0].environment
-        loaded, problems, left_out = plans(declared, self.request, here.devices)
-        for problem in problems:
-            run.problem(problem)
-        run.notes += [*left_out, *self.unfit_notes(loaded, here), *other_environments(self.files)]
-        return CheckInputs(loaded=loaded, environment=here)
-
-    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> None:
-        """Take the results of all shards, and say which are missing."""
-        planned = {
-            key_of_point(item.pair.name, point): item.locator.name
-            for item in inputs.loaded
-            for point in item.plan.points
-        }
-        pairs = {item.pair.name: item.pair for item in inputs.loaded}
-        there: set[str] = set()
-        is_twice = repeats()
-        otherwise: dict[str, Problem] = {}
-        for file in self.files:
-            if file.written is not None and file.written.dirty:
-                note(f"{file.path} was checked with uncommitted changes, which its commit does not have")
-            for result in file.results:
-                key = key_of_point(result.place.pair, point_of(result.place))
-                if key in planned:
-                    there.add(key)
-                    results.append(result)
-                    problem = held_otherwise(file, pairs[result.place.pair], result)
-                    twice = is_twice(result)
-                    if twice is not None:
-                        problem = Problem(pair=result.place.pair, message=edited(file.path, result, twice), exit_code=2)
-                    if problem is not None:
-                        otherwise.setdefault(result.place.pair, problem)
-                else:
-                    message = f"{file.path} has results of '{result.place.pair}' that the declarations here do not plan"
-                    run.problems.append(Problem(pair=result.place.pair, message=f"{message}: {key}", exit_code=2))
-            for problem in file.problems:
-                if problem not in run.problems:
-                    run.problem(problem)
-            for text in file.notes:
-                if text not in run.notes:
-                    note(text)
-        for problem in otherwise.values():
-            run.problem(problem)
-        self._missing(run, [key for key in planned if key not in there], planned)
-
-    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> Document:
-        """The whole check, of the time and commit of the shard that began last."""
-        return replace(super().document(run, inputs, results), written=written_of(self.files))
-
-    def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
-        lacking = missing_shards(self.files, require_same_request(self.files))
-        if lacking is not None:
-            run.problem(Problem(pair="*", message=lacking, exit_code=3))
-        broken = {problem.pair for problem in run.problems}
-        keys = [key for key in keys if planned[key] not in broken]
-        if keys:
-            message = (
-                f"{len(keys)} points have no result, the first {keys[0]}; go on with them by --resume, or run them"
-            )
-            run.problem(Problem(pair=planned[keys[0]], message=message, exit_code=3))
+def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int, run: CommandRun) -> list[Finding]:
+    """Take the results of all shards, and say which are missing."""
+    planned = {key_of_point(item.pair.name, point): item.locator.name for item in loaded for point in item.plan.points}
+    pairs = {item.pair.name: item.pair for item in loaded}
+    results: list[Finding] = []
+    there: set[str] = set()
+    is_twice = repeats()
+    otherwise: dict[str, Problem] = {}
+    for file in files:
+        if file.written is not None and file.written.dirty:
+            note(f"{file.path} was checked with uncommitted changes, which its commit does not have")
+        for result in file.results:
+            pair, key = result.place.pair, key_of_point(result.place.pair, point_of(result.place))
+            if key not in planned:
+                message = f"{file.path} has results of '{pair}' that the declarations here do not plan: {key}"
+                run.problems.append(Problem(pair=pair, message=message, exit_code=2))
+                continue
+            there.add(key)
+            results.append(result)
+            problem = held_otherwise(file, pairs[pair], result)
+            twice = is_twice(result)
+            if twice is not None:
+                problem = Problem(pair=pair, message=edited(file.path, result, twice), exit_code=2)
+            if problem is not None:
+                otherwise.setdefault(pair, problem)
+        for problem in file.problems:
+            if problem not in run.problems:
+                run.problem(problem)
+        for text in file.notes:
+            if text not in run.notes:
+                note(text)
+    for problem in otherwise.values():
+        run.problem(problem)
+    lacking = missing_shards(files, parts)
+    if lacking is not None:
+        run.problem(Problem(pair="*", message=lacking, exit_code=3))
+    broken = {problem.pair for problem in run.problems}
+    keys = [key for key in planned if key not in there and planned[key] not in broken]
+    if keys:
+        message = f"{len(keys)} points have no result, the first {keys[0]}; go on with them by --resume, or run them"
+        run.problem(Problem(pair=planned[keys[0]], message=message, exit_code=3))
+    return results
 
 
 def written_of(files: Sequence[ShardFile]) -> Written | None:
-    """When the last part began; at a commit where all parts are of it, with uncommitted changes where one has some."""
+    """Return when the last part began, at the commit of all parts, with uncommitted changes where one has some."""
     known = [file.written for file in files if file.written is not None]
     if not known:
         return None
@@ -120,7 +113,7 @@ def written_of(files: Sequence[ShardFile]) -> Written | None:
 
 
 def held_otherwise(file: ShardFile, pair: Pair, result: Finding) -> Problem | None:
-    """What is wrong with a result that holds: the declaration has another contract here, or its verdict is below it."""
+    """Say what is wrong with a result that holds: another contract is declared here, or its verdict is below it."""
     declared = required_of(pair.on(file.environment.platform), result)
     if not result.ruling.ok:
         return None
@@ -136,7 +129,7 @@ def held_otherwise(file: ShardFile, pair: Pair, result: Finding) -> Problem | No
 
 
 def required_of(pair: Pair, result: Finding) -> list[str]:
-    """What a declaration may require of a result: a documented error or an exemption decide alone.
+    """Return what a declaration may require of a result: a documented error or an exemption decide alone.
 
     Where no contract covers it, what is required depends on the proof.
 
@@ -151,28 +144,3 @@ def required_of(pair: Pair, result: Finding) -> list[str]:
     if exemption is not None:
         return [exemption.verdict]
     return list(dict.fromkeys(pair.contract(**at, moves=moves).lowest for moves in (False, True)))
-
-
-def merge_command(paths: Sequence[Path], root: Path | None, *, no_skips: bool) -> MergeCommand:
-    """The command for files.
-
-    Args:
-        paths: of documents and journals.
-        root: the tree of the pairs, or None for the current one.
-        no_skips: whether a skipped result fails.
-
-    Raises:
-        RequestError: a file is not of a check, or they are not of one.
-    """
-    files = [read_shard(path) for path in paths]
-    require_same_request(files)
-    wanted = files[0].request
-    return MergeCommand(
-        pairs=asked_for(files[0], tuple[str, ...], wanted.get("pairs")),
-        request=asked_for(files[0], Request, wanted),
-        root=root,
-        settings=EngineSettings(),
-        no_skips=no_skips,
-        effort=asked_for(files[0], Effort, wanted),
-        files=files,
-    )

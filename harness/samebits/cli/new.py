@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import keyword
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +14,9 @@ import click
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
-from samebits.cli.new_workflow import ACTION, workflow
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host import git
+from samebits.host.accelerator import package_version
 from samebits.host.own_output import own_stdout
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.case import Arg
@@ -22,6 +25,9 @@ from samebits.schema.values import Integers, Uniform
 
 if TYPE_CHECKING:
     from samebits.functions.infer_arguments import InferredArguments
+
+ACTION = f"samebits/samebits@v{package_version('samebits')}"
+"""The action of this version."""
 
 FILES = {
     "reference_impls/{name}.py": '''\
@@ -116,7 +122,7 @@ def new(chosen: NewOptions) -> int:
 
 
 def _pair(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
-    """The files of a pair by path, and what to say about them.
+    """Return the files of a pair by path, and what to say about them.
 
     Raises:
         RequestError: the name cannot name a pair, or a function does not take such arguments.
@@ -132,7 +138,7 @@ def _pair(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
     from samebits.host import environment
 
     environment.prepare()
-    from samebits.cli.compare_options import static_values
+    from samebits.cli.compare import static_values
 
     reference, variant = chosen.functions
     text, inferred = functions_file(
@@ -142,7 +148,7 @@ def _pair(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
 
 
 def _workflow(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
-    """The workflow by its path.
+    """Return the workflow by its path.
 
     Raises:
         RequestError: the action is not spelled as GitHub does.
@@ -178,7 +184,7 @@ FILE = "suites/test_{name}.py"
 def functions_file(
     name: str, functions: tuple[str, str], declared: Mapping[str, Arg], statics: Mapping[str, Any]
 ) -> tuple[str, list[str]]:
-    """The declaration of a pair of two functions.
+    """Declare a pair of two functions.
 
     Args:
         name: of the pair.
@@ -244,7 +250,7 @@ def _text(
 
 
 def _arg(arg: Arg, main: str) -> str:
-    """An argument as it is declared; one of the main dtype takes the dtype of the sweep."""
+    """Return an argument as it is declared; one of the main dtype takes the dtype of the sweep."""
     parts = [f"shape={arg.shape!r}"]
     parts += [] if arg.dtype == main and not isinstance(arg.values, Integers) else [f'dtype="{arg.dtype}"']
     parts += [f"spec={_quoted(arg.spec)}"] if arg.spec else []
@@ -257,7 +263,7 @@ def _arg(arg: Arg, main: str) -> str:
 
 
 def _meshes(args: Mapping[str, Arg]) -> list[str]:
-    """One device, and a mesh of two along each axis that an argument names."""
+    """Return one device, and a mesh of two along each axis that an argument names."""
     entries = [entry for arg in args.values() for entry in arg.spec if entry is not None]
     axes = dict.fromkeys(axis for entry in entries for axis in ((entry,) if isinstance(entry, str) else entry))
     if not axes:
@@ -268,3 +274,74 @@ def _meshes(args: Mapping[str, Arg]) -> list[str]:
 
 def _quoted(value: object) -> str:
     return repr(value).replace("'", '"')
+
+
+# --- the workflow --------------------------------------------------------------------------------------------------
+
+WORKFLOW = ".github/workflows/samebits.yml"
+
+_USES = re.compile(r"(\./\S*|\.|[\w.-]+/[\w./-]+@[\w./-]+)")
+
+_TEXT = """\
+name: samebits
+
+on:
+  pull_request:
+  push:
+    branches: [main, master]
+
+permissions:
+  contents: read
+
+jobs:
+  samebits:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 60
+    steps:
+      - uses: actions/checkout@v4
+        with:
+          fetch-depth: 0 # the base of a pull request is checked out too
+      - uses: {action}
+        with:
+          python-version: "{python}"{inputs}
+          base: ${{{{ github.event.pull_request.base.sha }}}} # empty on a push: nothing is compared with then
+"""
+
+
+def workflow(tree: Path, action: str) -> tuple[Path, str]:
+    """Return the path and the text of the workflow.
+
+    Args:
+        tree: of the pairs; the workflow belongs to the top of its repository.
+        action: as in `uses:`.
+
+    Raises:
+        RequestError: the action is not spelled as GitHub does.
+    """
+    if not _USES.fullmatch(action):
+        raise RequestError(f"--action {action}: expected OWNER/REPOSITORY@REF, or ./FOLDER of this repository")
+    top = _top(tree)
+    inputs = {"install": _installs(top), "root": _inside(tree, top)}
+    lines = "".join(f"\n          {name}: {text}" for name, text in inputs.items() if text)
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return top / WORKFLOW, _TEXT.format(action=action, python=python, inputs=lines)
+
+
+def _top(tree: Path) -> Path:
+    """Return the top of the repository of a tree; the tree itself where it is in none."""
+    try:
+        return git.top_folder(tree)
+    except RequestError:  # not yet a repository: GitHub reads the workflow at its top, wherever that will be
+        return tree
+
+
+def _inside(tree: Path, top: Path) -> str:
+    inside = tree.resolve().relative_to(top.resolve()).as_posix()
+    return "" if inside == "." else inside
+
+
+def _installs(top: Path) -> str:
+    """Return what pip installs so that the pairs can be imported, by the files at the top of the repository."""
+    if any((top / name).is_file() for name in ("pyproject.toml", "setup.py")):
+        return "-e ."
+    return "-r requirements.txt" if (top / "requirements.txt").is_file() else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -18,9 +19,10 @@ from samebits.host.installed import builtin_tree
 from samebits.host.isolation import without_arguments
 from samebits.host.output_files import require_reports
 from samebits.host.own_output import kept_apart
+from samebits.rooms import door
 
 if TYPE_CHECKING:
-    from samebits.cli.pipeline import ReportFiles
+    from samebits.host.group import LockstepGroup
     from samebits.programs.plan import Request
 
 Options = TypeVar("Options")
@@ -103,26 +105,18 @@ class JsonOption:
     json: Annotated[Path | None, option("Write the results as JSON.", "FILE")] = None
     html: Annotated[Path | None, option("Write the results as one HTML file for a browser.", "FILE")] = None
 
-    def report_files(self) -> ReportFiles:
-        """Return the files, once it is known that they can be written.
+    def require_files(self) -> None:
+        """Reject report files that cannot be written.
 
         Raises:
-            RequestError: one cannot be, both are the same, or one is a document that the command reads.
+            RequestError: one cannot be, two are the same, or one is a document that the command reads.
         """
-        from samebits.cli.pipeline import ReportFiles  # which imports rich
-
-        require_reports(self._named(), self._documents())
-        return ReportFiles(json=self.json, html=self.html)
-
-    def _named(self) -> dict[str, Path | None]:
-        """Return every file that the command writes, by its option."""
-        names = ("json", "html", "markdown", "junitxml", "journal")
-        return {f"--{name}": getattr(self, name, None) for name in names}
-
-    def _documents(self) -> list[Path]:
-        """Return every document that the command reads, as far as it names files."""
-        named = [getattr(self, name, None) for name in ("old", "new", "beside")]
-        return [*(path for path in named if path is not None), *getattr(self, "files", ())]
+        written = ("json", "html", "markdown", "junitxml", "journal")
+        read = [getattr(self, name, None) for name in ("old", "new", "beside")]
+        require_reports(
+            {f"--{name}": getattr(self, name, None) for name in written},
+            [*(path for path in read if path is not None), *getattr(self, "files", ())],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +129,6 @@ class ReportOptions(JsonOption):
         None
     )
 
-    def report_files(self) -> ReportFiles:
-        """Return the files, once it is known that they can be written.
-
-        Raises:
-            RequestError: one cannot be, or two are the same.
-        """
-        return replace(super().report_files(), markdown=self.markdown)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousIntegration(JsonOption):
@@ -152,15 +138,6 @@ class ContinuousIntegration(JsonOption):
 
     junitxml: Annotated[Path | None, option("Write the results as JUnit XML, one test case each.", "FILE")] = None
     github: Annotated[bool, option("Print a GitHub Actions annotation for each failure, at its declaration.")] = False
-
-    def report_files(self) -> ReportFiles:
-        """Return the files, once it is known that they can be written.
-
-        Raises:
-            RequestError: one cannot be, or two are the same.
-        """
-        workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
-        return replace(super().report_files(), junit=self.junitxml, github=workspace if self.github else None)
 
     def require_none(self, what: str) -> None:
         """Reject these options for a command without such results.
@@ -194,8 +171,9 @@ def command(
 ) -> Callable[[Callable[[Options], int]], RecordCommand]:
     """Make a command of a function that takes one record of what click parsed, and returns the exit code.
 
-    What the user's code prints meanwhile goes to stderr, and it sees none of our arguments. If it ends the process, the
-    exit code is 3, except with `--in-process` and `--distributed`.
+    Report files are known to be writable when it is called. What the user's code prints meanwhile goes to stderr, and
+    it sees none of our arguments. If it ends the process, the exit code is 3, except with `--in-process` and
+    `--distributed`.
 
     Args:
         record: a dataclass with one field for each option and argument of the command.
@@ -212,6 +190,8 @@ def command(
             if runs_user_code:
                 _supervise(chosen)
             with kept_apart(), without_arguments():
+                if isinstance(chosen, JsonOption):
+                    chosen.require_files()
                 return printed(function(chosen))
 
         more = (TRACEBACK,) if runs_user_code else ()
@@ -219,6 +199,25 @@ def command(
         return RecordCommand(record, more, name=name or function.__name__, callback=run, help=text, **settings)
 
     return decorate
+
+
+def run(work: str, chosen: JsonOption, *more: object, group: LockstepGroup | None = None) -> int:
+    """Run the work of a command, and return the exit code; what it needs is imported now, such as jax.
+
+    Args:
+        work: its module in this folder and its name there, as `check_run:check_pairs`; takes a `CommandRun` last.
+        chosen: the options.
+        more: what it takes besides them.
+        group: the processes that run the command together; None where this one is alone.
+    """
+    module, _, name = work.partition(":")
+    function = functools.partial(getattr(door(f"cli.{module}"), name), chosen, *more)
+    code: int
+    if group is not None:
+        code = door("cli.distributed_run").run_together(function, chosen, group)
+    else:
+        code = door("cli.pipeline").run_command(function, chosen)
+    return code
 
 
 def _require_folder() -> None:

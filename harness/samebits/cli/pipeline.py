@@ -1,7 +1,6 @@
-"""The steps that every command takes: load, execute, document, write, show, exit code.
+"""Runs a command from its options to its exit code: its work gives a document, which is written, shown and judged.
 
-In come a `Command`, which says what happens in each step, and the report files that the user named; out comes the exit
-code. What went wrong so far, the clock and the terminal are in a `CommandRun`, which every step receives.
+The work of a command is a function of a `CommandRun`, in which are the terminal, the clock, and what went wrong so far.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ import signal
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
 
 from samebits.cli.common import ends_with, printed, problem_line, say
+from samebits.cli.options import JsonOption
 from samebits.cli.supervision import say_problem
 from samebits.engine.ray_request import RayRequest
 from samebits.errors import COULD_NOT_TELL, SamebitsError
@@ -32,50 +31,55 @@ from samebits.host.environment import Environment
 from samebits.host.interrupts import Stop, handled
 from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
-from samebits.host.written import Written, written_now
+from samebits.host.written import written_now
+from samebits.programs.catalogue import SUITES
 from samebits.report.continuous_integration import Outcomes, junit_xml, workflow_command, workflow_commands
+from samebits.report.continuous_integration import outcomes as outcomes_of
+from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import to_json
-from samebits.report.page import Paged
+from samebits.report.page import Block, Page
 from samebits.report.progress import ProgressBar
-from samebits.report.terminal import console, show_head, show_page
+from samebits.report.terminal import console, show_blocks, show_head, show_page
+from samebits.schema.pair import Pair
 from samebits.schema.result import Problem, gravest
 from samebits.user_errors import one_line
 
-Inputs = TypeVar("Inputs")
-Item = TypeVar("Item")
-Report = TypeVar("Report")
-
-
-@dataclass(frozen=True, slots=True)
-class ReportFiles:
-    """Where the report is written; all files are known to be writable.
-
-    Args:
-        json, html, markdown, junit: the files.
-        github: the folder of the repository for annotations of GitHub Actions; None without annotations.
-    """
-
-    json: Path | None = None
-    html: Path | None = None
-    markdown: Path | None = None
-    junit: Path | None = None
-    github: Path | None = None
-
 
 class CommandRun:
-    """What the steps of one run share: clock, terminal, problems and notes.
+    """What happens in a run of a command: what its work needs, and what it comes to.
 
     Args:
         to: where the report is printed; standard output by default.
+
+    Attributes:
+        problems, notes: what could not be done, and what else the document says.
+        worded: makes the message of a problem one for the user of this command.
+        pairs: those that were loaded, for the lines of their declarations.
+        outcomes: makes what continuous integration reads of a document.
+        dated: whether the document has the time and the commit of now; `merge` passes on those of its parts.
+        live: whether the live blocks of the page have been printed.
+        page: whether the page is printed at the end; not where the work has printed what there is to say.
+        stop: whether a signal has arrived.
+        interrupted: whether results are missing.
+        reports: whether this process writes and shows the document.
+        ending: what is put back once the document is shown.
     """
 
     def __init__(self, to: Console | None = None) -> None:
         self.console = to or console()
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.worded: Callable[[str], str] = str
+        self.pairs: Sequence[Pair] = ()
+        self.outcomes: Callable[[Any, DeclarationLines], Outcomes] = outcomes_of
+        self.dated = True
+        self.live = False
+        self.page = True
         self.stop = Stop()
         self.interrupted = False
+        self.reports = True
         self._begin = time.perf_counter()
+        self.ending = contextlib.ExitStack()
 
     @property
     def seconds(self) -> float:
@@ -84,6 +88,7 @@ class CommandRun:
 
     def problem(self, problem: Problem) -> None:
         """Record a problem, and print it at once, where no earlier process of this command has."""
+        problem = replace(problem, message=self.worded(problem.message))
         self.problems.append(problem)
         say_problem(problem_line(problem))
 
@@ -120,8 +125,13 @@ class CommandRun:
         """Print the head of the report: so many lines about the environment; None for all."""
         show_head(self.console, here.lines()[:lines])
 
+    def show(self, blocks: Sequence[Block]) -> None:
+        """Print live blocks of the page as soon as they are known."""
+        self.live = True
+        show_blocks(self.console, blocks)
+
     def progress(self, what: str, totals: Mapping[str, int] | None = None) -> ProgressBar:
-        """A bar on a terminal, with the time left.
+        """Return a bar on a terminal, with the time left.
 
         Args:
             what: is done.
@@ -129,197 +139,125 @@ class CommandRun:
         """
         return ProgressBar(self.console, what, totals)
 
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[dict[str, str]]:
+        """Load inside what the command works on; several processes must come to the same, as text by name."""
+        yield {}
 
-class Command(ABC, Generic[Inputs, Item, Report]):
-    """What a command does in each step; its field `chosen` is the record of its options."""
+    @contextlib.contextmanager
+    def partial(self, said: str = "") -> Iterator[None]:
+        """End at Ctrl-C what is done inside; what there is until then is reported, whatever arrives later.
 
-    on_interrupt = ""
-    """What is said after Ctrl-C, when the results so far are reported; empty where a part of them is worth nothing."""
-
-    handles_signals = False
-    """Whether SIGTERM and SIGHUP end the run as Ctrl-C does, and running compilations are abandoned at the end."""
-
-    runs_here = True
-    """Whether the document has the time and the commit of now; `merge` passes on those of its parts."""
-
-    @abstractmethod
-    def load(self, run: CommandRun) -> Inputs:
-        """What the command works on.
-
-        Raises:
-            SamebitsError: nothing can be done as requested.
+        Args:
+            said: on stderr then.
         """
+        self.stop.require_none()
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            self.interrupted = True
+            if not Stop.caused(error):
+                said = f"the user's code {one_line(error)}; what was done before is shown"
+        self.ending.enter_context(signals_ignored())
+        self.interrupted = self.interrupted or self.stop.asked
+        if self.interrupted and said:
+            say(said)
 
-    @abstractmethod
-    def execute(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> None:
-        """Append results as they come; those that are there when Ctrl-C arrives are reported."""
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Do inside what is worth nothing in part."""
+        yield
 
-    @abstractmethod
-    def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:
-        """The report as one record."""
-
-    def tree(self) -> Path:
-        """The tree that the command runs on, whose commit the document names; the current folder by default."""
-        return self._chosen("root") or getattr(self, "root", None) or Path()
-
-    def _chosen(self, option: str) -> Any:
-        return getattr(getattr(self, "chosen", None), option, None)
-
-    def json(self, document: Report) -> str:
-        """The document as JSON text."""
-        return to_json(document)
-
-    def html(self, document: Report) -> str:
-        """The document as one HTML file."""
-        from samebits.report.html.sections import page_of, section_of  # with the records of all commands
-
-        return page_of([section_of(document)])
-
-    @property
-    def whole(self) -> bool:
-        """Whether the Markdown has everything, however long it is."""
-        return bool(self._chosen("whole"))
-
-    @property
-    def verbose(self) -> bool:
-        """Whether all is shown, however long it is; otherwise one screen."""
-        return bool(self._chosen("verbose"))
-
-    @property
-    def shows_live(self) -> bool:
-        """Whether the live blocks of the page are shown while the command runs."""
-        return False
-
-    def markdown(self, document: Report) -> str:
-        """The document for a pull request."""
-        from samebits.report.markdown import markdown_page
-
-        if not isinstance(document, Paged):
-            raise NotImplementedError(f"{type(self).__name__} has no --markdown")
-        return markdown_page(document.page(), whole=self.whole)
-
-    def outcomes(self, inputs: Inputs, document: Report) -> Outcomes:
-        """The results as continuous integration reads them."""
-        raise NotImplementedError(f"{type(self).__name__} has no --junitxml and no --github")
-
-    def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
-        """Print the report, or what of it is not printed yet."""
-        if not isinstance(document, Paged):
-            raise NotImplementedError(f"{type(self).__name__} shows nothing")
-        show_page(run.console, document.page(), verbose=self.verbose, live=self.shows_live)
-
-    def exit_code(self, inputs: Inputs, document: Report) -> int:
-        """0, 1, 2 or 3, as `samebits --help` explains them: that of the document, or of its gravest problem."""
-        code: int = getattr(document, "exit_code", gravest(getattr(document, "problems", ())))
-        return code
-
-
-class Steps:
-    """Takes the steps in which several processes of one command must agree; here there is one."""
-
-    def load(self, command: Command[Inputs, Item, Report], run: CommandRun) -> Inputs:
-        """Load what the command works on."""
-        return command.load(run)
-
-    def execute(
-        self, command: Command[Inputs, Item, Report], run: CommandRun, inputs: Inputs, results: list[Item]
-    ) -> None:
-        """Append results as they come."""
-        command.execute(run, inputs, results)
-
-    def exit_code(self, code: int) -> int:
+    def agreed(self, code: int) -> int:
         """Return the exit code of the command, from that of this process."""
         return code
 
 
-def run_command(command: Command[Inputs, Item, Report], files: ReportFiles, steps: Steps | None = None) -> int:
-    """Run a command from its request to its exit code.
+Work = Callable[[CommandRun], Any]
+"""Does what was asked for, and returns the document; its page and its exit code are those of the command."""
+
+
+def run_command(work: Work, chosen: JsonOption, run: CommandRun | None = None) -> int:
+    """Do the work of a command, write and show its document, and return the exit code.
 
     Args:
-        command: with its request.
-        files: where the report is written.
-        steps: where several processes run the command, how they agree.
-
-    Returns:
-        The exit code.
+        work: of the command.
+        chosen: its options: where the report is written, and how much of it is shown.
+        run: where several processes run the command; by default this one is alone.
 
     Raises:
         SamebitsError: nothing can be done as requested.
-        KeyboardInterrupt: the command was interrupted before it had anything to report.
+        KeyboardInterrupt: the command was interrupted, and has nothing to report.
     """
-    # A document on standard output is for a program, which cannot read our tables.
-    apart = any(is_stdout(file) for file in (files.json, files.html, files.markdown, files.junit))
-    run = CommandRun(console(sys.stderr) if apart else console())
-    steps, theirs = steps or Steps(), False
-    results: list[Item] = []
-    written = written_now(command.tree()) if files.json is not None and command.runs_here else None
-    with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
+    run = run or CommandRun(console_of(chosen))
+    workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()) if getattr(chosen, "github", False) else None
+    written = written_now(getattr(chosen, "root", None) or Path()) if chosen.json is not None else None
+    with run.stop.listening(), run.ending:
         require_not_interrupted()
-        with _annotated(run, files):
-            inputs = steps.load(command, run)
-        run.stop.require_none()
         try:
-            steps.execute(command, run, inputs, results)
-        except KeyboardInterrupt as error:
-            if not (command.on_interrupt or command.handles_signals):
-                raise
-            run.interrupted, theirs = True, not Stop.caused(error)
-            if theirs:
-                say(f"the user's code {one_line(error)}; what was done before is shown")
-    run.interrupted = run.interrupted or run.stop.asked
-    if run.interrupted and command.on_interrupt and not theirs:
-        say(command.on_interrupt)
-    with signals_ignored():
-        document = _with_origin(command.document(run, inputs, results), written)
-        code = steps.exit_code(command.exit_code(inputs, document))
-        outcomes = command.outcomes(inputs, document).ended_with(code) if files.junit or files.github else None
-        texts = [
-            (files.json, lambda: command.json(document)),
-            (files.html, lambda: command.html(document)),
-            (files.markdown, lambda: command.markdown(document)),
-        ]
-        if outcomes is not None:
-            texts.append((files.junit, lambda: junit_xml(outcomes)))
-        if not _write(texts):
-            code = code or COULD_NOT_TELL
-        command.show(run, inputs, document)
-        if outcomes is not None and files.github is not None:
-            for line in workflow_commands(outcomes, files.github):
-                click.echo(line, file=run.console.file)
+            document = work(run)
+        except SamebitsError as error:
+            if workspace is not None:  # an error that ends the command is an annotation too
+                click.echo(workflow_command("error", str(error), {"title": "samebits"}), file=run.console.file)
+            raise
+        if written is not None and run.dated and getattr(document, "written", written) is None:
+            document = replace(document, written=written)
+        if not run.interrupted:
+            run.stop.require_none()
+        run.ending.enter_context(signals_ignored())
+        code = run.agreed(getattr(document, "exit_code", gravest(getattr(document, "problems", ()))))
+        if run.reports:
+            code = _report(run, document, code, chosen, workspace)
         if run.stop.asked:
             exit_without_waiting(code)
     return code
 
 
-def _with_origin(document: Report, written: Written | None) -> Report:
-    """The document with its time and commit; those of a document that was read stay."""
-    if written is None or getattr(document, "written", written) is not None:
-        return document
-    return replace(document, written=written)  # type: ignore[type-var]
+def console_of(chosen: JsonOption) -> Console:
+    """Return where the report is printed: a document on standard output is for a program, which cannot read tables."""
+    files = (getattr(chosen, name, None) for name in ("json", "html", "markdown", "junitxml"))
+    return console(sys.stderr) if any(map(is_stdout, files)) else console()
 
 
-@contextlib.contextmanager
-def _annotated(run: CommandRun, files: ReportFiles) -> Iterator[None]:
-    """Inside, an error that ends the command is an annotation too, where annotations are wanted."""
-    try:
-        yield
-    except SamebitsError as error:
-        if files.github is not None:
-            click.echo(workflow_command("error", str(error), {"title": "samebits"}), file=run.console.file)
-        raise
-
-
-def _write(texts: Iterable[tuple[Path | None, Callable[[], str]]]) -> bool:
-    """Write the files; whether all could be written, since a disk may fill up after the check at the start."""
-    complete = True
-    for path, text in texts:
+def _report(run: CommandRun, document: Any, code: int, chosen: JsonOption, workspace: Path | None) -> int:
+    """Write and show a document, and return the exit code: not 0 where a file could not be written."""
+    page: Page = document.page()
+    outcomes = None
+    if getattr(chosen, "junitxml", None) is not None or workspace is not None:
+        lines = DeclarationLines(run.pairs, (getattr(chosen, "root", None) or Path.cwd()) / SUITES)
+        outcomes = run.outcomes(document, lines).ended_with(code)
+    texts: dict[str, Callable[[], str]] = {
+        "json": lambda: to_json(document),
+        "html": lambda: _html(page),
+        "markdown": lambda: _markdown(page, whole=getattr(chosen, "whole", False)),
+        "junitxml": lambda: junit_xml(outcomes) if outcomes is not None else "",
+    }
+    for name, text in texts.items():
+        path: Path | None = getattr(chosen, name, None)
         if path is not None:
             try:
                 write_text(path, text())
-            except OSError as error:
+            except OSError as error:  # a disk may fill up after the check at the start
                 say(f"{path}: could not be written: {error.strerror or error}")
-                complete = False
-    return complete
+                code = code or COULD_NOT_TELL
+    if run.page:
+        show_page(run.console, page, verbose=getattr(chosen, "verbose", False), live=run.live)
+    if outcomes is not None and workspace is not None:
+        for line in workflow_commands(outcomes, workspace):
+            click.echo(line, file=run.console.file)
+    return code
+
+
+def _html(page: Page) -> str:
+    from samebits.report.html.sections import page_of, page_section
+
+    return page_of([page_section(page)])
+
+
+def _markdown(page: Page, *, whole: bool) -> str:
+    from samebits.report.markdown import markdown_page
+
+    return markdown_page(page, whole=whole)
 
 
 # --- the end of an interrupted run: its report is written as a whole, and nothing is waited for ----------------------
@@ -339,7 +277,7 @@ def require_not_interrupted() -> None:
 
 @contextlib.contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Inside, signals are ignored, so that a report is written as a whole."""
+    """Ignore signals inside, so that a report is written as a whole."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

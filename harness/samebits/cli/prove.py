@@ -6,10 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from samebits.cli import engine_options, options
-from samebits.cli.compare_options import CompareFunctionsOptions, FunctionsOptions, TwoFunctions
+from samebits.cli.compare import CompareFunctionsOptions, FunctionsOptions, TwoFunctions
 from samebits.cli.declared import argument, given, option, spelled
 from samebits.errors import RequestError
-from samebits.rooms import door
 
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
@@ -62,7 +61,7 @@ class ProveOptions(
         return given(self, options.Filters, options.SizedFilters)
 
     def of_functions(self) -> CompareFunctionsOptions | None:
-        """The two functions, in the options of `samebits compare`; None where pairs are proved.
+        """Return the two functions, in the options of `samebits compare`; None where pairs are proved.
 
         Raises:
             RequestError: options of functions stand beside pairs, or options of pairs beside functions.
@@ -107,21 +106,17 @@ def prove(chosen: ProveOptions) -> int:
     references on one device. Like points, steps are proved in worker processes: one that crashes or hangs is
     undecided, and the others are proved.
     """
-    files = chosen.report_files()
     _require_consistent(chosen)
     functions = chosen.of_functions()
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))
     settings = chosen.engine_settings()
-    from samebits.cli.pipeline import run_command
-
     if MODEL in chosen.pairs:
-        return run_command(door("cli.prove_model_run").ProveModelCommand(chosen=chosen, settings=settings), files)
+        return options.run("prove_model_run:prove_model", chosen, settings)
     if functions is not None:
-        proves = door("cli.compare_run").ProveFunctionsCommand
-        return run_command(proves(chosen=chosen, settings=settings, functions=functions), files)
-    return run_command(door("cli.prove_run").ProveCommand(chosen=chosen, settings=settings), files)
+        return options.run("compare_run:prove_functions", chosen, functions)
+    return options.run("prove_run:prove_pairs", chosen, settings)
 
 
 def _require_consistent(chosen: ProveOptions) -> None:

@@ -1,23 +1,151 @@
-"""Has the engine run the items of a command, with its journal; and puts them back into the order of the document."""
+"""Has the engine run the items of a command, with its journal; and puts them back into the order of the document.
+
+The journal is opened where the user says or in the cache folder, and removed when the run is complete.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from samebits.cli.journaled import journaled
+from samebits.cli.common import say
 from samebits.cli.pipeline import CommandRun
+from samebits.cli.supervision import journal_opened
 from samebits.engine.drive import Done
-from samebits.engine.journal import JournalHead
+from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
 from samebits.engine.run_work import EngineSettings, run_work
 from samebits.engine.source_memory import SourceMemory
 from samebits.engine.work import Item, Work
+from samebits.errors import RequestError
+from samebits.host.cache_folder import cache_folder
+from samebits.host.environment import Environment
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
+
+RETAINED_DAYS = 14
+"""For how long the journals of interrupted runs are retained."""
+
+
+@contextlib.contextmanager
+def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> Iterator[Journal | None]:
+    """Open the journal of a run, for the duration of a `with` block.
+
+    Args:
+        run: where notes go.
+        settings: which journal, and whether the run goes on with what it holds.
+        head: what the run is.
+
+    Raises:
+        RequestError: the journal that was asked for cannot be used.
+    """
+    # Processes that run every item together cannot skip what only one of them remembers.
+    journal = None if settings.group is not None else _opened(settings, head)
+    if journal is None:
+        yield None
+        return
+    journal_opened()
+    complete = False
+    try:
+        yield journal
+        complete = not run.stop.asked
+    finally:
+        if settings.resume:
+            run.notes += _resumed(journal)
+        journal.close(remove=complete and settings.journal is None)
+        if journal.failed is not None:
+            run.notes.append(f"journal {journal.path} is incomplete: {journal.failed}")
+        if not complete:
+            usual = settings.journal is not None or journal.path.name == default_name(head)
+            again = "--resume" if usual else f"--resume --journal {journal.path}"
+            what = "every result so far is" if journal.failed is None else "the first results are"
+            say(f"{what} in {journal.path}; the same command with {again} goes on from there")
+
+
+def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
+    if settings.journal is not None:
+        return Journal(settings.journal, head, resume=settings.resume)
+    folder = cache_folder("journals")
+    path = folder / default_name(head)
+    if settings.resume:
+        _remove_torn(path)
+        return Journal(path, head, resume=True)
+    _remove_damaged(path)
+    try:
+        _remove_old(folder)
+        return Journal(path, head, resume=False)
+    except RequestError:  # the same command runs in another terminal, or the folder cannot be written
+        with contextlib.suppress(RequestError):
+            return Journal(path.with_suffix(f".{os.getpid()}"), head, resume=False)
+    return None
+
+
+def _remove_torn(path: Path) -> None:
+    """Remove a journal of which not even the first line was written whole: there is nothing to go on with."""
+    with contextlib.suppress(OSError):  # there is none, or reading it says why not
+        text = path.read_bytes()
+        if text and b"\n" not in text:  # an empty one may be of a run that begins just now
+            path.unlink()
+
+
+def _remove_damaged(path: Path) -> None:
+    """Remove a journal that cannot be read, such as one of another version of samebits: this run begins anew."""
+    if os.path.exists(path):  # False, too, where the folder may not be entered
+        try:
+            read_journal(path)
+        except RequestError:  # also where it cannot be read at all
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _resumed(journal: Journal) -> list[str]:
+    """Say what the journal of an earlier run holds."""
+    before = journal.before
+    if before.head is None:
+        return ["--resume: no run of this request was interrupted; it began anew"]
+    damaged = f"; {before.damaged} damaged lines were dropped" if before.damaged else ""
+    count = len(before.entries)
+    what = f"{count} items are in the journal of the interrupted run"
+    if journal.taken < count:
+        what = (
+            f"{journal.taken} of the {count} items in the journal of the interrupted run count; the others run again: "
+            "their process ended, or what they depend on has changed or cannot be compared"
+        )
+    return [f"resumed: {what}{damaged}"]
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the old journals of runs that were not resumed."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if time.time() - path.stat().st_mtime > RETAINED_DAYS * 86400:
+                path.unlink()
+
+
+def journal_head(
+    command: str, settings: EngineSettings, here: Environment | None, root: Path | None, **request: object
+) -> JournalHead:
+    """Return what a journal is of.
+
+    Args:
+        command: such as `prove`.
+        settings: of which the shard counts.
+        here: where it runs; None for anywhere.
+        root: the tree; None for the current folder.
+        request: everything that was asked for besides.
+    """
+    return JournalHead(
+        command=command,
+        request={"root": str((root or Path()).resolve()), **request},
+        shard=None if settings.shard is None else str(settings.shard),
+        environment={} if here is None else asdict(here),
+    )
 
 
 def run_items(
@@ -26,22 +154,20 @@ def run_items(
     items: Sequence[Item],
     settings: EngineSettings,
     head: JournalHead,
-    tree: Path,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> Generator[Done[Row]]:
-    """Every item with its rows, in the order in which they are known; closing the iterator ends all processes.
+    """Yield every item with its rows, in the order in which they are known; closing the iterator ends all processes.
 
     Args:
         run: where notes and problems go.
         work: what is done.
         items: all of them.
         settings: where and how.
-        head: what was asked for, for the journal.
-        tree: whose sources the results depend on.
+        head: what was asked for, for the journal; the results depend on the sources of its tree.
         on_problem: called with each pair that cannot run at all; by default it is a problem of the run.
     """
     with journaled(run, settings, head) as journal:
-        store = SourceMemory([tree], {"request": head.request})
+        store = SourceMemory([Path(head.request["root"])], {"request": head.request})
         ran = run_work(work, items, settings, on_problem=on_problem or run.problem, journal=journal, store=store)
         own = settings.shard.of(items) if settings.shard is not None else items
         totals = Counter(_class_of(item) for item in own)
@@ -54,7 +180,7 @@ def run_items(
 
 
 def _class_of(item: Item) -> str:
-    """What costs about as much: the items of a pair, or of a configuration."""
+    """Name what costs about as much: the items of a pair, or of a configuration."""
     return str(item.group[0] if isinstance(item.group, tuple) else item.group)
 
 
@@ -79,17 +205,17 @@ class InOrder(Generic[Row]):
             self._keys.setdefault(block(item), []).append(item.key)
 
     def add(self, done: Done[Row]) -> None:
-        """An item is done; what is complete now is shown."""
+        """Add an item that is done, and show what is complete now."""
         self._done[done.item.key] = done
         self._show_complete()
 
     def drop(self, pair: str) -> None:
-        """The blocks of a pair will not be complete: what is done of them is shown in their turn."""
+        """Show in their turn what is done of the blocks of a pair, which will not be complete."""
         self._dropped.update(self._block(item) for item in self.items if item.pair == pair)
         self._show_complete()
 
     def close(self) -> None:
-        """Nothing more comes: what is left is shown, complete or not."""
+        """Show what is left, complete or not: nothing more comes."""
         self._dropped.update(self._keys)
         self._show_complete()
 
@@ -103,7 +229,7 @@ class InOrder(Generic[Row]):
 
 
 def run_in_order(
-    run: CommandRun, work: Work[Row], blocks: InOrder[Row], settings: EngineSettings, head: JournalHead, tree: Path
+    run: CommandRun, work: Work[Row], blocks: InOrder[Row], settings: EngineSettings, head: JournalHead
 ) -> None:
     """Have the items of blocks run as by `run_items`, and show each block in its turn.
 
@@ -114,7 +240,7 @@ def run_in_order(
         run.problem(problem)
         blocks.drop(problem.pair)
 
-    ran = run_items(run, work, blocks.items, settings, head, tree, dropped)
+    ran = run_items(run, work, blocks.items, settings, head, dropped)
     with contextlib.closing(ran), contextlib.closing(blocks):
         for done in ran:
             blocks.add(done)

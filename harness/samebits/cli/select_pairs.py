@@ -13,12 +13,12 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.supervision import importing
 from samebits.errors import DeclarationError, MeshError, RequestError, SamebitsError
 from samebits.host.interrupts import Stop
-from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
+from samebits.programs.catalogue import Locator, default_root, load, names, suggest
 from samebits.programs.implementations import implementation
 from samebits.programs.other_sizes import read_sizes, sizes_text
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.report.declaration_lines import DeclarationLines
 from samebits.schema.contract import DIRECTIONS
+from samebits.schema.finding import Finding, at
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import require_axes
@@ -39,7 +39,7 @@ FILTERS = {
 def load_pairs(
     named: Sequence[str], root: Path | None, run: CommandRun, sizes: Sequence[str] = ()
 ) -> list[tuple[Locator, Pair]]:
-    """The declarations of pairs; those that are wrong become problems, and the others go on.
+    """Load the declarations of pairs; those that are wrong become problems, and the others go on.
 
     Args:
         named: names or shell patterns of pairs, or `module:PAIR`; empty means all of the tree.
@@ -59,13 +59,13 @@ def load_pairs(
                 raise RequestError(f"'{double}' declares a pair of the same name '{pair.name}'; check them in two runs")
             declared.append((locator, pair))
         except SamebitsError as error:
-            run.problem(problem_of(locator, error))
+            run.problem(problem_of(locator.name, error))
     return declared
 
 
 @contextlib.contextmanager
 def _declaring(name: str) -> Iterator[None]:
-    """Inside, a pair is imported, and functions of its declaration are called, which may raise what Ctrl-C raises.
+    """Import a pair inside, and call functions of its declaration, which may raise what Ctrl-C raises.
 
     Raises:
         DeclarationError: they raised `KeyboardInterrupt`, and no signal has arrived.
@@ -80,7 +80,7 @@ def _declaring(name: str) -> Iterator[None]:
 
 
 def _expanded(named: Sequence[str], root: Path | None) -> list[str]:
-    """Names, with every shell pattern replaced by the pairs of the tree that it matches.
+    """Return names, with every shell pattern replaced by the pairs of the tree that it matches.
 
     Raises:
         RequestError: a pattern matches no pair.
@@ -98,37 +98,23 @@ def _expanded(named: Sequence[str], root: Path | None) -> list[str]:
     return expanded
 
 
-def problem_of(locator: Locator, error: SamebitsError) -> Problem:
-    """An error of a pair as a problem of the command."""
+def problem_of(pair: str, error: SamebitsError) -> Problem:
+    """Return an error of a pair as a problem of the command."""
     retain(error.__cause__)
-    return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
+    return Problem(pair=pair, message=str(error), exit_code=error.exit_code)
 
 
-def declaration_lines(pairs: Iterable[Pair], root: Path | None) -> DeclarationLines:
-    """Where pairs are declared, those that could not be loaded included.
-
-    Args:
-        pairs: those that were loaded.
-        root: the tree, or None for the current one.
-    """
-    return DeclarationLines(pairs, (root or Path.cwd()) / SUITES)
-
-
-def plans(
-    pairs: Sequence[tuple[Locator, Pair]], request: Request, devices: int
-) -> tuple[list[LoadedPair], list[Problem], list[str]]:
-    """What will run of each pair.
+def plans(run: CommandRun, pairs: Sequence[tuple[Locator, Pair]], request: Request, devices: int) -> list[LoadedPair]:
+    """Plan what will run of each pair; those that are wrong become problems, and the others go on.
 
     A filter that only other pairs can answer leaves a pair out, with a note; `--variant structured` need not be
     repeated for every pair that has it.
 
     Args:
+        run: where problems and notes go.
         pairs: those that loaded.
         request: with shell patterns.
         devices: how many there are.
-
-    Returns:
-        The pairs that run, problems of declarations, and notes on pairs left out.
 
     Raises:
         RequestError: a filter names something that no pair has, or no pair has anything left.
@@ -149,10 +135,24 @@ def plans(
         except RequestError as error:
             left_out.append(error)
         except SamebitsError as error:
-            problems.append(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+            problems.append(problem_of(locator.name, error))
     if left_out and not loaded:
         raise left_out[0]
-    return loaded, problems, [f"left out: {error}" for error in left_out]
+    for problem in problems:
+        run.problem(problem)
+    run.notes += [f"left out: {error}" for error in left_out]
+    run.pairs = [item.pair for item in loaded]
+    return loaded
+
+
+def in_order_of(loaded: Sequence[LoadedPair], results: Iterable[Finding]) -> list[Finding]:
+    """Sort results into the order of the plans: workers end in any order, and a command gives the same document."""
+    order = {
+        at(item.pair.name, point, ""): (first, second)
+        for first, item in enumerate(loaded)
+        for second, point in enumerate(item.plan.points)
+    }
+    return sorted(results, key=lambda result: order[result.place.whole])
 
 
 def import_sides(loaded: Sequence[LoadedPair]) -> None:
@@ -165,7 +165,7 @@ def import_sides(loaded: Sequence[LoadedPair]) -> None:
 
 
 def _takers(field: str, pairs: Sequence[Pair], request: Request, devices: int) -> list[tuple[str, ...]]:
-    """For each pair, the names of a filter that it can answer."""
+    """Return for each pair the names of a filter that it can answer."""
     takers: list[tuple[str, ...]] = [()] * len(pairs)
     for name in getattr(request, field):
         having = [_has(pair, field, name) for pair in pairs]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import itertools
-import mmap
+import json
 import os
 import signal
 import sys
@@ -26,27 +25,6 @@ from samebits.engine.last_words import last_words
 from samebits.engine.work import STACK_TIME, signal_name
 from samebits.errors import COULD_NOT_TELL, CouldNotRun
 from samebits.host.interrupts import ENDING as ENDING_SIGNALS
-
-LONGEST_NAME = 1000
-"""Bytes of the name of a pair that the parent can read; after them comes one for the exit code."""
-
-LEFT_THREADS = LONGEST_NAME + 1
-"""Where the names of pairs begin whose import left a thread running, each ended by a zero byte."""
-
-PROBLEMS = LEFT_THREADS + 64_000
-"""Where the digests of problems begin that a child has printed, which the next one would print again."""
-
-DIGEST = 8
-"""Bytes of each."""
-
-JOURNALED = PROBLEMS + 4000 * DIGEST
-"""Where a byte says whether a child has opened the journal of the command."""
-
-SHARED = JOURNALED + 1
-"""Bytes of the memory that both share."""
-
-RUNNING = 255
-"""In place of the exit code, while the command runs."""
 
 ENDING = 10.0
 """Seconds that a child may take to end after its report; longer, if the user's code has left a thread running."""
@@ -67,20 +45,61 @@ _SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD)
 """What the parent waits for."""
 
 
+class ChildState:
+    """What a child tells its parent, as lines of JSON in a file in memory: they stay there however the child ends.
+
+    Attributes:
+        importing: the pair whose code is being imported; empty for none.
+        left: pairs whose import left a thread running.
+        code: the exit code; None while the command runs.
+        journaled: whether the command has opened its journal.
+        printed: digests of the problems that were printed, by earlier children too, which the next would print again.
+    """
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("told")
+        self._read = 0
+        self.journaled = False
+        self.printed: set[str] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what an earlier child has told of itself."""
+        self.importing = ""
+        self.left: dict[str, None] = {}
+        self.code: int | None = None
+
+    def tell(self, what: str, value: object) -> None:
+        """Tell the parent something; in a child."""
+        with contextlib.suppress(OSError):  # the user's code has closed the file: then nobody is told
+            os.write(self._file, json.dumps([what, value]).encode() + b"\n")
+
+    def hear(self) -> None:
+        """Read what a child has told since the last time; in the parent."""
+        text = os.pread(self._file, os.fstat(self._file).st_size - self._read, self._read)
+        text = text[: text.rfind(b"\n") + 1]
+        self._read += len(text)
+        for line in text.splitlines():
+            what, value = json.loads(line)
+            if what == "left":
+                self.left[value] = None
+            elif what == "printed":
+                self.printed.add(value)
+            else:
+                setattr(self, what, value)
+
+
 @dataclass(slots=True)
 class _Supervision:
     """State that parent and child share; one object, because a process has one parent.
 
     Args:
-        shared: memory of both: the name of the pair whose code is being imported, the exit code, and the names of pairs
-            that left a thread running; further what was printed, and whether there is a journal.
-        printed: the digests of what earlier children have printed.
+        state: what a child tells; None where no other process supervises this one.
         excluded: the pairs that ended an earlier child, with how.
         beside: for each pair that ended a child while it was imported, those that had left a thread running before.
     """
 
-    shared: mmap.mmap | None = None
-    printed: frozenset[bytes] = frozenset()
+    state: ChildState | None = None
     excluded: dict[str, str] = field(default_factory=dict)
     beside: dict[str, list[str]] = field(default_factory=dict)
 
@@ -88,45 +107,41 @@ class _Supervision:
 _SUPERVISION = _Supervision()
 
 
+def _tell(what: str, value: object) -> None:
+    if _SUPERVISION.state is not None:
+        _SUPERVISION.state.tell(what, value)
+
+
 @contextlib.contextmanager
 def importing(name: str) -> Iterator[None]:
-    """Inside, the code of a pair is imported: if the process ends, its parent can name the pair.
+    """Import the code of a pair inside: if the process ends, its parent can name the pair.
 
     Raises:
         CouldNotRun: it ended an earlier process.
     """
     if name in _SUPERVISION.excluded:
         raise CouldNotRun(f"pair '{name}': {_SUPERVISION.excluded[name]}")
-    shared = _SUPERVISION.shared
-    if shared is None:
-        yield
-        return
-    _write(shared, name)
+    _tell("importing", name)
     threads = set(threading.enumerate())
     try:
         yield
     finally:
         if not threads.issuperset(threading.enumerate()):
-            _add_left_thread(shared, name)
-        _write(shared, "")
+            _tell("left", name)
+        _tell("importing", "")
 
 
 def say_problem(text: str) -> None:
-    """One line on stderr; not where an earlier child of the same command has printed it."""
-    digest, shared = blake2b(text.encode(), digest_size=DIGEST).digest(), _SUPERVISION.shared
-    if digest in _SUPERVISION.printed:
-        return
-    say(text)
-    if shared is not None:
-        end = PROBLEMS + DIGEST * len(_printed(shared))
-        if end + DIGEST <= JOURNALED:  # of more problems than there is room for, each child prints the rest
-            shared[end : end + DIGEST] = digest
+    """Print one line on stderr; not where an earlier child of the same command has printed it."""
+    digest = blake2b(text.encode(), digest_size=8).hexdigest()
+    if _SUPERVISION.state is None or digest not in _SUPERVISION.state.printed:
+        say(text)
+        _tell("printed", digest)
 
 
 def journal_opened() -> None:
     """Record that the results of the command go into its journal from now on."""
-    if _SUPERVISION.shared is not None:
-        _SUPERVISION.shared[JOURNALED] = 1
+    _tell("journaled", True)
 
 
 def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
@@ -142,37 +157,34 @@ def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
     """
     if sys.platform != "linux" or "jax" in sys.modules or threading.active_count() > 1:
         return
-    shared = _SUPERVISION.shared = mmap.mmap(-1, SHARED)
+    state = _SUPERVISION.state = ChildState()
     sys.stdout.flush()
     sys.stderr.flush()
     alive, ours = os.pipe()
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     while True:
-        shared[:PROBLEMS] = bytes(PROBLEMS)
-        _SUPERVISION.printed = frozenset(_printed(shared))
-        shared[LONGEST_NAME] = RUNNING
+        state.begin()
         # In memory, since the temporary folder may not be there; the child writes to it until it ends.
         stacks = open(os.memfd_create("stacks"), "w+b")  # noqa: SIM115
         child = os.fork()
         if child == 0:
             os.close(ours)
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
-            _set_up_child(alive, stacks, shared)
+            _set_up_child(alive, stacks)
             return
-        status, late = _wait(child, shared, seconds)
-        name = _read(shared)
-        if shared[LONGEST_NAME] != RUNNING:
-            os._exit(shared[LONGEST_NAME])
+        status, late = _wait(child, state, seconds)
+        name = state.importing
+        if state.code is not None:
+            os._exit(state.code)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT and not name:
             os._exit(COULD_NOT_TELL)  # it has said so
         how = _how(status, stacks, f"it took more than {seconds:g} s" if late else None)
         stacks.close()
-        if not _exclude(name, _left_threads(shared), how, status):
+        if not _exclude(name, [*state.left], how, status):
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _find_why_not_started(status)
-            journal = (
-                f"its results are in the journal: {go_on}, or " if go_on and (at_once or shared[JOURNALED]) else ""
-            )
+            journaled = go_on and (at_once or state.journaled)
+            journal = f"its results are in the journal: {go_on}, or " if journaled else ""
             advice = "remove the code that ended it"
             if _is_from_outside(status):
                 advice = "run it again: another process ended it, or the system did for want of memory"
@@ -204,7 +216,7 @@ def _exclude(name: str, left: list[str], how: str, status: int) -> bool:
 
 
 def _is_from_outside(status: int) -> bool:
-    """Whether another process, or the system, is likely to have ended a child."""
+    """Return whether another process, or the system, is likely to have ended a child."""
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _FROM_OUTSIDE
 
 
@@ -222,43 +234,43 @@ def _find_why_not_started(status: int) -> None:
         capture_apart(STARTING)
 
 
-def _set_up_child(alive: int, stacks: IO[bytes], shared: mmap.mmap) -> None:
-    EXIT_CODE.record = lambda code: _record(shared, code)
+def _set_up_child(alive: int, stacks: IO[bytes]) -> None:
+    EXIT_CODE.record = _record
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
 
 
-def _record(shared: mmap.mmap, code: int) -> None:
+def _record(code: int) -> None:
     """Record the exit code; from here on the parent waits for no thread of the user's."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the reader of a pipe has ended, or the user's code closed it
             stream.flush()
-    shared[LONGEST_NAME] = code
+    _tell("code", code)
 
 
 def _end_with_parent(alive: int) -> None:
-    """Nothing is written into the pipe: reading from it returns when the parent has ended, and only then."""
+    """End with the parent: nothing is written into the pipe, and reading returns when the parent has ended."""
     os.read(alive, 1)
     os._exit(COULD_NOT_TELL)
 
 
-def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
-    """The status with which a child ended, and whether it was for importing the code of a pair for too long."""
+def _wait(child: int, state: ChildState, seconds: float) -> tuple[int, bool]:
+    """Return the status with which a child ended, and whether it was for importing the code of a pair for too long."""
     name, since, late, reported = "", time.monotonic(), False, None
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
+        state.hear()
         if done:
             return status, late
-        now = _read(shared)
-        if now != name:
-            name, since = now, time.monotonic()
+        if state.importing != name:
+            name, since = state.importing, time.monotonic()
         elif name and time.monotonic() - since > seconds:
             late = True
             os.kill(child, signal.SIGUSR1)
             time.sleep(STACK_TIME)
             os.kill(child, signal.SIGKILL)
-        if shared[LONGEST_NAME] != RUNNING:
+        if state.code is not None:
             reported = reported or time.monotonic()
             if time.monotonic() - reported > ENDING:
                 say("note: user code left a thread running; the process was killed after its report")
@@ -270,7 +282,7 @@ def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
 
 
 def _child_has_it(arrived: signal.struct_siginfo) -> bool:
-    """Whether a terminal has sent a signal to both: Ctrl-C comes from the kernel, whose codes are positive.
+    """Return whether a terminal has sent a signal to both: Ctrl-C comes from the kernel, whose codes are positive.
 
     When a terminal is closed, only the first process of its session receives SIGHUP from it.
     """
@@ -278,35 +290,10 @@ def _child_has_it(arrived: signal.struct_siginfo) -> bool:
 
 
 def _how(status: int, stacks: IO[bytes], late: str | None) -> str:
-    """How a child ended, and where in the user's code; `late` where this process ended it."""
+    """Say how a child ended, and where in the user's code; `late` where this process ended it."""
     stacks.seek(0)
     if os.WIFEXITED(status):
         return f"exit code {os.WEXITSTATUS(status)}"
     text = late or signal_name(os.WTERMSIG(status))
     words = last_words(stacks.read())
     return f"{text}; {words}" if words else text
-
-
-def _write(shared: mmap.mmap, name: str) -> None:
-    shared[:LONGEST_NAME] = name.encode()[: LONGEST_NAME - 1].ljust(LONGEST_NAME, b"\0")
-
-
-def _read(shared: mmap.mmap) -> str:
-    return shared[:LONGEST_NAME].rstrip(b"\0").decode("utf-8", "replace")
-
-
-def _add_left_thread(shared: mmap.mmap, name: str) -> None:
-    """Record a pair whose import left a thread running; not where there is no room for more."""
-    names = dict.fromkeys([*_left_threads(shared), name])
-    text = b"".join(name.encode()[: LONGEST_NAME - 1] + b"\0" for name in names)
-    if len(text) <= PROBLEMS - LEFT_THREADS:
-        shared[LEFT_THREADS : LEFT_THREADS + len(text)] = text
-
-
-def _left_threads(shared: mmap.mmap) -> list[str]:
-    return [name.decode("utf-8", "replace") for name in shared[LEFT_THREADS:PROBLEMS].split(b"\0") if name]
-
-
-def _printed(shared: mmap.mmap) -> list[bytes]:
-    digests = (shared[place : place + DIGEST] for place in range(PROBLEMS, JOURNALED, DIGEST))
-    return list(itertools.takewhile(any, digests))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from samebits.cli import engine_options, options
-from samebits.cli.declared import option, words_of
-from samebits.cli.distributed_options import DistributedOptions, started
+from samebits.cli.declared import option, record_of, words_of
+from samebits.cli.engine_options import DistributedOptions, started
 from samebits.rooms import door
 
 
@@ -57,23 +57,13 @@ def train(chosen: TrainOptions) -> int:
     Configurations run in worker processes, also those of another revision and those with a planted defect: one that
     crashes or does not end is reported, and the others are compared.
     """
-    files, spanning = chosen.report_files(), chosen.spanning()
+    spanning = chosen.spanning()
     chosen.alone_only("against", "detection", "list_")
     if chosen.distributed:
         chosen.require_no_engine("train --distributed")
     from samebits.train.request import TrainRequest, select
 
-    request = TrainRequest(
-        matrix=chosen.matrix,
-        config=chosen.config,
-        steps=chosen.steps,
-        dtype=chosen.dtype,
-        mesh=chosen.mesh,
-        shard_mode=chosen.shard_mode,
-        choices=chosen.choice,
-        text=chosen.text,
-        root=chosen.root,
-    )
+    request = record_of(TrainRequest, chosen, choices=chosen.choice)
     if chosen.list_:
         shown: int = door("cli.train_run").show_list(request)
         return shown
@@ -89,20 +79,7 @@ def train(chosen: TrainOptions) -> int:
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     # Each of several processes has as many devices as its environment says.
     devices = wanted if wanted > environment.asked_devices() and spanning is None else None
-    platform = chosen.driver_platform(chosen.platform)
-    environment.prepare(devices=devices, platform=platform, processes=chosen.workers or 1)
-    settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
+    settings = chosen.prepared(devices=devices)
     group = started(spanning)
-    from samebits.cli.pipeline import run_command
-
-    train_run = door("cli.train_run")
-
     settings = replace(settings, group=group)
-    command = train_run.TrainCommand(
-        chosen=chosen, model=model, matrix=matrix, request=request, against=then, settings=settings
-    )
-    if group is not None:
-        from samebits.cli.distributed_run import run_together
-
-        return run_together(command, files, group, lambda _: train_run.runs_of(command))
-    return run_command(command, files)
+    return options.run("train_run:train_matrix", chosen, request, model, matrix, then, settings, group=group)

@@ -1,174 +1,135 @@
-"""`samebits train` as a command: a matrix comes in, traces and comparisons go out. To be imported after `prepare`."""
+"""The work of `samebits train`: a matrix comes in, traces and comparisons go out. To be imported after `prepare`."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
-from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.run_items import run_items
+from samebits.cli.pipeline import CommandRun
+from samebits.cli.run_items import journal_head, run_items
 from samebits.cli.train import TrainOptions
 from samebits.cli.train_against import TrainedRevision
 from samebits.engine.detection_runs import detected_by, detection_items
-from samebits.engine.journal import JournalHead
 from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
 from samebits.host.environment import Environment
 from samebits.report.document import read_as
 from samebits.report.terminal import console, line
-from samebits.report.train import (
-    TrainDocument,
-    TrainSummary,
-    envelope_record,
-)
+from samebits.report.train import TrainDocument, TrainSummary, envelope_record
 from samebits.schema.model import Matrix, Model
-from samebits.train.cache import persistent_compile_cache
-from samebits.train.compare import ORDER, compare_beside
+from samebits.train.compare import ORDER, Pairing, Uncompared, compare_beside
 from samebits.train.detection import Detection, planted
 from samebits.train.load import load_model
 from samebits.train.matrix import MatrixResult, run_matrix, uncompared_runs
 from samebits.train.request import TrainRequest
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainedMatrix:
-    """What the runs of a matrix gave.
+def train_matrix(
+    chosen: TrainOptions,
+    request: TrainRequest,
+    model: Model,
+    matrix: Matrix,
+    against: TrainedRevision | None,
+    settings: EngineSettings,
+    run: CommandRun,
+) -> TrainDocument:
+    """Train a matrix on the engine, or here where processes share a mesh; compare its runs, and those of a revision."""
+    others = None if chosen.beside is None else read_as(chosen.beside, TrainDocument)  # a wrong file is said first
+    with run.loading() as texts:
+        workers = settings.processes if settings.group is None else 0
+        here = run.start_backend(2, workers=workers, ray=settings.ray)
+        texts |= {config.name: f"{config.digest()}, {config.mesh}" for config in matrix.runs}
+        texts["steps"] = str(request.steps)
+    detection = None
+    with run.whole():
+        if settings.group is None:
+            runs, detection = _on_engine(chosen, request, model, matrix, settings, run, here)
+        else:
+            with run.progress("train") as bar:
+                runs = run_matrix(model, matrix, request.tree, request.steps, bar.say, settings.group)
+    records = {name: recorded.run for name, recorded in runs.runs.items()}
+    comparisons = [*(against.comparisons(records) if against else ()), *runs.comparisons]
+    if chosen.beside is not None and others is not None:
+        comparisons += compare_beside(records, others.results, runs.envelope, chosen.beside.name)
+    uncompared = tuple(uncompared_runs(matrix, runs.runs, comparisons))
+    for problem in (*runs.problems, *(against.problems() if against else ())):
+        run.problem(problem)
+    return TrainDocument(
+        environment=here,
+        matrix=matrix.name,
+        about=matrix.about,
+        columns=matrix.columns,
+        results=tuple(records.values()),
+        against=None if against is None else f"{against.revision} ({against.commit})",
+        comparisons=tuple(comparisons),
+        clusters=tuple(tuple(names) for names in runs.clusters),
+        envelope=envelope_record(runs.envelope),
+        problems=tuple(run.problems),
+        notes=(*run.notes, *(against.notes([each.name for each in matrix.runs], here) if against else ())),
+        twins=matrix.twins,
+        detection=detection,
+        uncompared=uncompared,
+        summary=_summary(request, runs, comparisons, uncompared),
+    )
 
-    Args:
-        runs: with their comparisons.
-        detection: which gate sees which planted defect.
+
+def _summary(
+    request: TrainRequest, runs: MatrixResult, comparisons: Sequence[Pairing], uncompared: Sequence[Uncompared]
+) -> TrainSummary:
+    verdicts = Counter(comparison.verdict for comparison in comparisons)
+    return TrainSummary(
+        runs=len(runs.runs),
+        steps=request.steps,
+        comparisons=len(comparisons),
+        failed=sum(not comparison.ok for comparison in comparisons),
+        verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
+        seconds=runs.seconds,
+        uncompared=len(uncompared),
+    )
+
+
+def _on_engine(
+    chosen: TrainOptions,
+    request: TrainRequest,
+    model: Model,
+    matrix: Matrix,
+    settings: EngineSettings,
+    run: CommandRun,
+    here: Environment,
+) -> tuple[MatrixResult, Detection | None]:
+    """Run a matrix and all that is compared with it, each in a worker process.
+
+    Raises:
+        RequestError: no defect is planted into a run of the matrix.
+        SamebitsError: the first run failed, so that there is nothing to compare with.
     """
-
-    runs: MatrixResult
-    detection: Detection | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
-    """Train a matrix.
-
-    Args:
-        chosen: the options.
-        model, matrix: what runs.
-        request: as the options say.
-        against: what a git revision gave, to compare with.
-        settings: where and how configurations run.
-    """
-
-    chosen: TrainOptions
-    model: Model
-    matrix: Matrix
-    request: TrainRequest
-    against: TrainedRevision | None
-    settings: EngineSettings
-
-    @property
-    def cached(self) -> bool:
-        """Whether compiled steps are cached on disk."""
-        return not self.chosen.no_cache and self.settings.group is None
-
-    def load(self, run: CommandRun) -> Environment:
-        """The environment; the model is loaded."""
-        if self.chosen.beside is not None:
-            read_as(self.chosen.beside, TrainDocument)  # reports a wrong file before the runs
-        if self.settings.group is not None:
-            return run.start_backend(2)
-        return run.start_backend(2, workers=self.settings.processes, ray=self.settings.ray)
-
-    def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
-        """Train on the engine; where processes share a mesh, here."""
-        if self.settings.group is None:
-            results.append(self._on_engine(run, inputs))
-            return
-        tree, steps = self.request.tree, self.request.steps
-        with run.progress("train") as bar, persistent_compile_cache() if self.cached else contextlib.nullcontext():
-            runs = run_matrix(self.model, self.matrix, tree, steps, bar.say, self.settings.group)
-        results.append(TrainedMatrix(runs=runs, detection=None))
-
-    def _on_engine(self, run: CommandRun, here: Environment) -> TrainedMatrix:
-        """The runs of a matrix and all that is compared with them, each in a worker process.
-
-        Raises:
-            RequestError: no defect is planted into a run of the matrix.
-            SamebitsError: the first run failed, so that there is nothing to compare with.
-        """
-        request, matrix = self.request, self.matrix
-        items = train_items(request, matrix)
-        today, first = [item.key for item in items], matrix.runs[0].name
-        again = {run.name: replay_of(request, matrix, run) for run in matrix.runs}
-        defects = planted(self.model, matrix) if self.chosen.detection else []
-        if defects:
-            narrow = replace(request, dtype="bfloat16")
-            again_narrow = {run.name: replay_of(narrow, matrix, run) for run in matrix.runs}
-            items += detection_items(matrix, defects, again, again_narrow)
-        work = TrainWork(request, cached=self.cached)
-        ran = run_items(run, work, items, self.settings, self._head(here), request.tree)
-        rows: dict[str, TrainedRun] = {}
-        with contextlib.closing(ran):
-            for done in ran:
-                (rows[done.item.key],) = done.rows
-                if first in rows and rows[first].error is not None:
-                    break
-        runs = assembled(matrix, request.tree, {key: rows[key] for key in today if key in rows}, run.seconds)
-        detection = None
-        if defects:
-            detection, problems = detected_by(defects, rows, runs)
-            runs.problems += problems
-        return TrainedMatrix(runs=runs, detection=detection)
-
-    def _head(self, here: Environment) -> JournalHead:
-        """What was asked for, for the journal."""
-        request = {name: None if value is None else str(value) for name, value in asdict(self.request).items()}
-        request |= {"root": str(self.request.tree.resolve())}
-        chosen = {"detection": self.chosen.detection, "cached": self.cached}
-        return JournalHead(command="train", request={**request, **chosen}, environment=asdict(here))
-
-    def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
-        """All traces and comparisons."""
-        (trained,) = results
-        runs, against = trained.runs, self.against
-        records = {name: recorded.run for name, recorded in runs.runs.items()}
-        comparisons = [*(against.comparisons(records) if against else ()), *runs.comparisons]
-        if self.chosen.beside is not None:
-            others = read_as(self.chosen.beside, TrainDocument).results
-            comparisons += compare_beside(records, others, runs.envelope, self.chosen.beside.name)
-        alone = uncompared_runs(self.matrix, runs.runs, comparisons)
-        for problem in (*runs.problems, *(against.problems() if against else ())):
-            run.problem(problem)
-        verdicts = Counter(comparison.verdict for comparison in comparisons)
-        return TrainDocument(
-            environment=inputs,
-            matrix=self.matrix.name,
-            about=self.matrix.about,
-            columns=self.matrix.columns,
-            results=tuple(recorded.run for recorded in runs.runs.values()),
-            against=None if against is None else f"{against.revision} ({against.commit})",
-            comparisons=tuple(comparisons),
-            clusters=tuple(tuple(names) for names in runs.clusters),
-            envelope=envelope_record(runs.envelope),
-            problems=tuple(run.problems),
-            notes=(*run.notes, *(against.notes([each.name for each in self.matrix.runs], inputs) if against else ())),
-            twins=self.matrix.twins,
-            detection=trained.detection,
-            uncompared=tuple(alone),
-            summary=TrainSummary(
-                runs=len(runs.runs),
-                steps=self.request.steps,
-                comparisons=len(comparisons),
-                failed=sum(not comparison.ok for comparison in comparisons),
-                verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
-                seconds=runs.seconds,
-                uncompared=len(alone),
-            ),
+    items = train_items(request, matrix)
+    today, first = [item.key for item in items], matrix.runs[0].name
+    defects = planted(model, matrix) if chosen.detection else []
+    if defects:
+        narrow = replace(request, dtype="bfloat16")
+        again, again_narrow = (
+            {config.name: replay_of(each, matrix, config) for config in matrix.runs} for each in (request, narrow)
         )
-
-
-def runs_of(command: TrainCommand) -> dict[str, str]:
-    """What is trained, as text, as several processes must have it alike."""
-    runs = {config.name: f"{config.digest()}, {config.mesh}" for config in command.matrix.runs}
-    return {**runs, "steps": str(command.request.steps)}
+        items += detection_items(matrix, defects, again, again_narrow)
+    cached = not chosen.no_cache
+    words = {name: None if value is None else str(value) for name, value in asdict(request).items() if name != "root"}
+    head = journal_head("train", settings, here, request.tree, **words, detection=chosen.detection, cached=cached)
+    rows: dict[str, TrainedRun] = {}
+    with contextlib.closing(run_items(run, TrainWork(request, cached=cached), items, settings, head)) as ran:
+        for done in ran:
+            (rows[done.item.key],) = done.rows
+            if first in rows and rows[first].error is not None:
+                break
+    runs = assembled(matrix, request.tree, {key: rows[key] for key in today if key in rows}, run.seconds)
+    if not defects:
+        return runs, None
+    detection, problems = detected_by(defects, rows, runs)
+    runs.problems += problems
+    return runs, detection
 
 
 def show_list(request: TrainRequest) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from samebits.bisect.endpoints import EndpointsRequest
 from samebits.bisect.pairs import JudgePoint, Point, judge_here, replay
-from samebits.bisect.search.judgement import Judgement, untestable
+from samebits.bisect.search.trials import Judgement, untestable
 from samebits.engine.check_work import from_text, lost_words, to_text
 from samebits.engine.drive import Limits, drive
 from samebits.engine.one_by_one import OneByOne

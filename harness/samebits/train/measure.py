@@ -7,7 +7,7 @@ orders of rows and another mesh, widen the envelope only where they are rounding
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,11 @@ from samebits.errors import CouldNotRun
 from samebits.numerics.floats import from_ordinals, is_float, ordinals
 from samebits.train.distance import first_parting, loss_ulps, perplexity_ulps, step_arrays
 from samebits.train.envelope import ONE_DEVICE, ROWS_PERMUTED, Envelope, Forced, distances, forced
-from samebits.train.record import Recorded
+from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer
+
+REPEATED = "repeated"
+"""The name of the same run once more."""
 
 DITHER, DITHERS = "one ulp of dither", 3
 """The name of that rewrite, and how often it is run."""
@@ -37,33 +40,57 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
     """
     envelope = Envelope(config=reference.config.name, dtype=reference.config.dtype)
     base = forced(reference, recorded.states)
-    parted = first_parting(recorded.run, reference.run(steps).run)
-    if parted is not None:
-        raise CouldNotRun(
-            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
-            "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
-        )
+    again = reference.run(steps).run
+    require_same(recorded.run, again, "nothing can be said about others (are nondeterministic kernels allowed?)")
     bad = [step.step for step in recorded.run.steps if not np.isfinite(step.loss)]
     if bad:
         raise CouldNotRun(f"config '{reference.config.name}': the loss is not finite at step {bad[0]}")
-    envelope.add("repeated", [0] * steps, [])
+    envelope.add(REPEATED, [0] * steps, [])
+    for name, run, apart in rewrites(reference, recorded, elsewhere):
+        if name == DITHER or not envelope.leaves_out(name, recorded.run, run):
+            far = list(distances(base, apart).values())
+            envelope.add(name, loss_ulps(recorded.run, run), far, perplexity_ulps(recorded.run, run))
+            envelope.add_norms(name, recorded.run, run)
+    return envelope, base
 
-    def widen(name: str, run: Recorded, apart: Forced) -> None:
-        if name != DITHER and envelope.leaves_out(name, recorded.run, run.run):
-            return
-        far = list(distances(base, apart).values())
-        envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
-        envelope.add_norms(name, recorded.run, run.run)
 
-    permuted = rows_permuted(reference)
+def rewrites(
+    trainer: Trainer, recorded: Recorded, elsewhere: Trainer | None
+) -> Iterator[tuple[str, RunRecord, Forced]]:
+    """Run a training in ways that leave its mathematics unchanged, each with its single steps from the same states.
+
+    Args:
+        trainer: of the run.
+        recorded: the run, with the states before single steps.
+        elsewhere: the same configuration on one device, where the run has more.
+    """
+    steps, permuted = len(recorded.run.steps), rows_permuted(trainer)
     for seed in range(DITHERS):
         dither = functools.partial(dithered_state, seed=seed)
-        run = reference.run(steps, start=dither(reference.start))
-        widen(DITHER, run, forced(reference, recorded.states, dither))
-    widen(ROWS_PERMUTED, reference.run(steps, order=permuted), _permuted(reference, recorded.states, permuted))
+        run = trainer.run(steps, start=dither(trainer.start)).run
+        yield DITHER, run, forced(trainer, recorded.states, dither)
+    run = trainer.run(steps, order=permuted).run
+    yield ROWS_PERMUTED, run, _permuted(trainer, recorded.states, permuted)
     if elsewhere is not None:
-        widen(ONE_DEVICE, elsewhere.run(steps), forced(elsewhere, recorded.states))
-    return envelope, base
+        yield ONE_DEVICE, elsewhere.run(steps).run, forced(elsewhere, recorded.states)
+
+
+def require_same(run: RunRecord, again: RunRecord, so: str) -> None:
+    """Reject a training that does not repeat its own bits.
+
+    Args:
+        run, again: the same run twice.
+        so: what follows from that.
+
+    Raises:
+        CouldNotRun: it does not.
+    """
+    parted = first_parting(run, again)
+    if parted is not None:
+        raise CouldNotRun(
+            f"config '{run.config}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} of two equal "
+            f"runs; {so}"
+        )
 
 
 def rows_permuted(trainer: Trainer) -> Callable[[Any], Any]:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.bisect.flags import PASSES, IsolatedSides, merged_options, ulps_from_oracle
-from samebits.bisect.search.healing import healing_sets
-from samebits.bisect.search.judgement import Outcome
+from samebits.bisect.search.minimal_sets import healing_sets
+from samebits.bisect.search.trials import Outcome
 from samebits.errors import CouldNotRun
 from samebits.host import environment
 from samebits.programs.catalogue import Locator
@@ -50,7 +50,7 @@ def compiler(
 @SAME
 def test_one_pass_that_heals_is_found(culprit: str) -> None:
     found = healing_sets(NAMES, compiler({culprit}))
-    assert (found.minimal, found.essential) == ((frozenset({culprit}),), ())
+    assert found.minimal == (frozenset({culprit}),)
 
 
 def test_every_single_pass_that_heals_is_named() -> None:
@@ -71,19 +71,17 @@ def test_essential_passes_are_left_out(essential: set[str], cure: set[str]) -> N
     """Without them nothing compiles: they hide nothing of the others."""
     found = healing_sets(NAMES, compiler(cure, essential=frozenset(essential)))
     assert found.minimal == (frozenset(cure),)
-    assert set(found.essential) == essential
 
 
 def test_passes_that_only_break_together_lose_one() -> None:
     """0 and 1 can each be disabled, not both; 6 and 7 heal together."""
     found = healing_sets(NAMES, compiler({"pass6", "pass7"}, broken=frozenset({"pass0", "pass1"})))
     assert found.minimal == (frozenset({"pass6", "pass7"}),)
-    assert found.essential == ("pass0",)
 
 
 def test_nothing_heals_what_no_pass_causes() -> None:
     found = healing_sets(NAMES, compiler())
-    assert (found.minimal, found.whole, found.essential) == ((), True, ())
+    assert (found.minimal, found.whole) == ((), True)
 
 
 def test_passes_are_disabled_together_and_options_stand_alone() -> None:

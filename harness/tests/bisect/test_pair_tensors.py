@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from samebits.bisect import tensors
 from samebits.bisect.pair_tensors import align_pair, first_point
 from samebits.bisect.point import PointRequest
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Judgement, Trials, failed, passed, untestable
 from samebits.bisect.session import again
 from samebits.bisect.tensors import BlockSearch, Point, StepMixture, judged_outputs, key, label
 from samebits.cli import main

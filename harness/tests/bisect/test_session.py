@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.search.journal import SearchJournal
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.search.trials import Judgement, SearchJournal, failed, passed, untestable
 from samebits.bisect.session import Session, again
 from samebits.errors import RequestError
 from samebits.host.file_reads import FILE, OUTSIDE

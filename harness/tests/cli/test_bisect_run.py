@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.search.judgement import Judgement, failed, passed
-from samebits.bisect.search.trials import SearchFinding
-from samebits.bisect.session import Session
+from samebits.bisect.search.trials import Judgement, SearchFinding, failed, passed
+from samebits.bisect.session import Search, Session
 from samebits.cli import pipeline
-from samebits.cli.bisect_pairs import PairsOptions
-from samebits.cli.bisect_run import BisectCommand
-from samebits.cli.pipeline import ReportFiles, run_command
+from samebits.cli.bisect import PairsOptions
+from samebits.cli.bisect_run import search_cause
+from samebits.cli.pipeline import run_command
 from samebits.host import environment
 from tests.support.blank import blank
 
@@ -42,8 +41,11 @@ def interrupted(folder: Path, points: int, fresh: bool = False, number: signal.S
         raise AssertionError
 
     session = Session(journal=folder / "journal", fresh=fresh)
-    command = BisectCommand(what="numbers", search=search, session=session, cached=False)
-    return run_command(command, ReportFiles(json=folder / "r.json", markdown=folder / "r.md"))
+    return searched("numbers", search, session, PairsOptions(json=folder / "r.json", markdown=folder / "r.md"))
+
+
+def searched(what: str, search: Search, session: Session, chosen: PairsOptions) -> int:
+    return run_command(lambda run: search_cause(chosen, what, search, session, run, cached=False), chosen)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -74,8 +76,7 @@ def test_an_interrupt_before_the_first_judgement_is_written_too(tmp_path: Path) 
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError
 
-    command = BisectCommand(what="numbers", search=search, session=Session(), cached=False)
-    assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3
+    assert searched("numbers", search, Session(), PairsOptions(json=tmp_path / "r.json")) == 3
     finding = json.loads((tmp_path / "r.json").read_text())["finding"]
     assert (finding["interrupted"], finding["sentence"]) == (True, "interrupted before anything was judged")
 
@@ -84,13 +85,8 @@ def test_what_is_searched_is_in_the_document(tmp_path: Path) -> None:
     """In words of the command line; not where, and not with which workers."""
     chosen = blank(PairsOptions)
     chosen = replace(chosen, config="moe", choices=("norm=fast", "rope=fast"), in_process=True, root=tmp_path, most=3)
-    command = BisectCommand(
-        what="pairs",
-        search=lambda session: SearchFinding(what="pairs", found=False, sentence="nothing fails"),
-        session=Session(),
-        cached=False,
-        asked=chosen.asked(),
-    )
-    assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 0
+    chosen = replace(chosen, json=tmp_path / "r.json")
+    nothing = SearchFinding(what="pairs", found=False, sentence="nothing fails")
+    assert searched("pairs", lambda session: nothing, Session(), chosen) == 0
     document = json.loads((tmp_path / "r.json").read_text())
     assert document["asked"] == "--config moe --choice norm=fast --choice rope=fast"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samebits.cli.compare_options import in_options
+from samebits.cli.compare import in_options
 
 
 @pytest.mark.parametrize(

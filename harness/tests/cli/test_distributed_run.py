@@ -1,49 +1,40 @@
 """A command in one of several processes: a process that is gone ends it with a report, and options are rejected."""
 
+import contextlib
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from samebits.cli.check import check
-from samebits.cli.distributed_options import DistributedOptions
-from samebits.cli.distributed_run import Together, run_together
+from samebits.cli.distributed_run import CommonRun, run_together
+from samebits.cli.engine_options import DistributedOptions
 from samebits.cli.launch import launch
-from samebits.cli.pipeline import Command, CommandRun, ReportFiles
+from samebits.cli.options import JsonOption
+from samebits.cli.pipeline import CommandRun
 from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.engine.distributed_request import DistributedRequest
 from samebits.errors import RequestError
 from samebits.host.group import RunEnded
+from samebits.report.list import Listing, PairRow
+from tests.support.blank import blank
 
 
-class Counting(Command[int, int, tuple[int, ...]]):
-    """Counts up; at the number that hangs, another process is gone."""
-
-    handles_signals = True
-
-    def __init__(self, hangs: int | None = None) -> None:
-        self.hangs = hangs
-        self.shown: list[tuple[tuple[int, ...], list[str]]] = []
-
-    def load(self, run: CommandRun) -> int:
-        return 3
-
-    def execute(self, run: CommandRun, inputs: int, results: list[int]) -> None:
-        for number in range(inputs):
-            if number == self.hangs:
+def count(run: CommandRun, hangs: int | None = None) -> Listing:
+    """Count up; at the number that hangs, another process is gone. Its results are rows of a list."""
+    with run.loading() as points:
+        points["count"] = "3"
+    rows = []
+    with run.partial():
+        for number in range(3):
+            if number == hangs:
                 raise RunEnded("process 1 has ended; it was last at 'rope: fast'")
-            results.append(number)
-
-    def document(self, run: CommandRun, inputs: int, results: list[int]) -> tuple[int, ...]:
-        return tuple(results)
-
-    def show(self, run: CommandRun, inputs: int, document: tuple[int, ...]) -> None:
-        self.shown.append((document, [problem.message for problem in run.problems]))
-
-    def exit_code(self, inputs: int, document: tuple[int, ...]) -> int:
-        return 1
+            rows.append(blank(PairRow, pair=str(number)))
+    return Listing(results=tuple(rows), problems=tuple(run.problems))
 
 
 @pytest.fixture
@@ -53,17 +44,20 @@ def group() -> Iterator[ProcessGroup]:
     only.close()
 
 
-def test_a_run_to_its_end_has_the_exit_code_of_process_0(group: ProcessGroup) -> None:
-    command = Counting()
-    assert run_together(command, ReportFiles(), group, lambda inputs: {"count": str(inputs)}) == 1
-    assert command.shown == [((0, 1, 2), [])]
+def test_a_run_to_its_end_has_the_exit_code_of_process_0(
+    group: ProcessGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_together(count, JsonOption(json=tmp_path / "r.json"), group) == 0
+    assert [row["pair"] for row in json.loads((tmp_path / "r.json").read_text())["results"]] == ["0", "1", "2"]
+    assert "3 pairs with 0 variants" in capsys.readouterr().out
 
 
 def test_where_a_process_is_gone_the_results_so_far_remain(group: ProcessGroup) -> None:
     group.begin("rope: fast")
-    run, results = CommandRun(), list[int]()
-    Together(group, lambda inputs: {}).execute(Counting(hangs=2), run, 3, results)
-    assert results == [0, 1] and run.interrupted and run.stop.asked
+    run = CommonRun(group)
+    with run.ending:
+        listing = count(run, hangs=2)
+    assert [row.pair for row in listing.results] == ["0", "1"] and run.interrupted and run.stop.asked
     (problem,) = run.problems
     assert (problem.pair, problem.exit_code) == ("rope", 3)
     assert problem.message == "the run ends here: process 1 has ended; it was last at 'rope: fast'"
@@ -102,21 +96,21 @@ def test_other_exit_codes_in_other_processes_are_no_success(capsys: pytest.Captu
     board = Board(2)
     groups = [ProcessGroup(number, 2, board, 60) for number in range(2)]
     threading.Thread(target=groups[1].share, args=("the end", 0)).start()
-    assert Together(groups[0], lambda inputs: {}).exit_code(1) == 3
+    assert CommonRun(groups[0]).agreed(1) == 3
     assert capsys.readouterr().err == "samebits: process 1 comes to exit code 0, and process 0 to 1\n"
     for group in groups:
         group.close()
 
 
-def test_an_interrupted_process_is_named_in_the_others() -> None:
-    class Interrupted(Counting):
-        def execute(self, run: CommandRun, inputs: int, results: list[int]) -> None:
-            raise KeyboardInterrupt
-
+@pytest.mark.parametrize("inside", [CommonRun.partial, CommonRun.whole])
+def test_an_interrupted_process_is_named_in_the_others(
+    inside: Callable[[CommonRun], contextlib.AbstractContextManager[None]],
+) -> None:
     board = Board(2)
-    group, run = ProcessGroup(1, 2, board, 60), CommandRun()
-    with pytest.raises(KeyboardInterrupt):
-        Together(group, lambda inputs: {}).execute(Interrupted(), run, 3, [])
+    group = ProcessGroup(1, 2, board, 60)
+    run = CommonRun(group)
+    with run.ending, contextlib.suppress(KeyboardInterrupt), inside(run):
+        raise KeyboardInterrupt
     assert run.stop.asked, "jax's own end would wait for the others"
     assert board.ended() == "process 1 was interrupted"
     group.close()

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from samebits.cli import main
-from samebits.cli.former_commands import FORMER, RENAMED
+from samebits.cli import FORMER, RENAMED, main
 from tests.project.pages import inline_commands, unknown_words
 from tests.support.invoke import REPOSITORY, samebits
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import CommandRun
+from samebits.cli.run_items import journaled
 from samebits.engine.journal import JournalHead, default_name, encode_line
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError

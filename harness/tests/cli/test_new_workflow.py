@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from samebits.cli.new_workflow import ACTION, WORKFLOW
+from samebits.cli.new import ACTION, WORKFLOW
 from tests.support.invoke import REPOSITORY, samebits
 
 

@@ -1,7 +1,6 @@
 """A pair whose code ends or blocks the process that imports it is a problem of its own; the others are checked."""
 
 import json
-import mmap
 import os
 import signal
 import subprocess
@@ -177,16 +176,19 @@ def test_a_pair_blamed_for_a_thread_of_another_runs(monkeypatch: pytest.MonkeyPa
 
 
 def test_pairs_that_leave_a_thread_running_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = mmap.mmap(-1, supervision.SHARED)
-    monkeypatch.setattr(supervision, "_SUPERVISION", supervision._Supervision(shared=shared))
+    state = supervision.ChildState()
+    monkeypatch.setattr(supervision, "_SUPERVISION", supervision._Supervision(state=state))
     done = threading.Event()
     with supervision.importing("none"):
         pass
     for name in ("first", "x" * 40_000, "second", "first"):
         with supervision.importing(name):
             threading.Thread(target=done.wait, daemon=True).start()
+            state.hear()
+            assert state.importing == name
     done.set()
-    assert supervision._left_threads(shared) == ["first", "x" * (supervision.LONGEST_NAME - 1), "second"]
+    state.hear()
+    assert [*state.left] == ["first", "x" * 40_000, "second"] and state.importing == ""
 
 
 def test_a_problem_is_printed_once_whatever_ends_later(tree: Path) -> None:

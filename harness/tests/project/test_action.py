@@ -9,8 +9,8 @@ import pytest
 import yaml
 from junitparser.xunit2 import JUnitXml
 
-from samebits.cli.new_workflow import ACTION as NAME
-from samebits.cli.new_workflow import workflow
+from samebits.cli.new import ACTION as NAME
+from samebits.cli.new import workflow
 from tests.support.action import ACTION, ActionRun, commit, git, new_repository
 from tests.support.foreign import PLANTED, write_pair
 from tests.support.invoke import REPOSITORY

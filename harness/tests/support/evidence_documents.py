@@ -7,10 +7,17 @@ from samebits.audit.claims.row import ClaimRow, Saving
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice, BlockCost
 from samebits.bisect.search.history import first_failing
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
-from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import (
+    Judgement,
+    SearchFinding,
+    SearchSpace,
+    Trials,
+    failed,
+    passed,
+    space_of_sets,
+    untestable,
+)
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.claims import ClaimsDocument, Ran, summarise

@@ -11,27 +11,122 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.commits.command import judge_command, judge_process, samebits_command
-from samebits.bisect.commits.request import CommitsRequest, both_ends, required_check
-from samebits.bisect.read_documents import read_observations
+from samebits.bisect.commits.command import (
+    judge_command,
+    judge_process,
+    read_observations,
+    require_check,
+    samebits_command,
+)
 from samebits.bisect.search.history import FirstFailing, first_failing, least_runs
-from samebits.bisect.search.judgement import Judgement, untestable
-from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import Judgement, SearchFinding, SearchSpace, Trials, untestable
 from samebits.bisect.session import Session, again, counted, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import git
 from samebits.host.git import Commit
 from samebits.host.installed import PACKAGE
-from samebits.host.subprocesses import ProcessResult, samebits_environment
-from samebits.programs.catalogue import SUITES
+from samebits.host.repository_sources import RepositorySources, imported_sources
+from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
+from samebits.programs.catalogue import SUITES, default_root
+
+FOLDERS = ("reference_impls", "optimized_impls")
+
+Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None], ProcessResult]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitsRequest:
+    """The request.
+
+    Args:
+        good, bad: revisions; `good` is an ancestor of `bad`.
+        check: the command that judges a commit, as words.
+        root: the tree whose history is searched; the current one by default.
+        whole: whether to check the whole old tree, rather than its implementations, and the sources that they import
+            from the repository, with today's suites.
+        setup: with `whole`, the command that prepares its environment, as words.
+        timeout: of one check or setup, in seconds.
+        environment: environment variables of the processes.
+        run: runs a command line.
+    """
+
+    good: str
+    bad: str
+    check: tuple[str, ...]
+    root: Path | None = None
+    whole: bool = False
+    setup: tuple[str, ...] = ()
+    timeout: float | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    run: Run = run_process
+
+    @property
+    def tree(self) -> Path:
+        """The current tree."""
+        return self.root or default_root()
+
+    @property
+    def sources(self) -> RepositorySources:
+        """What Python imports from the repository beside the implementations, as from `src/`: the commit's own is run.
+
+        Samebits does not count where a commit runs with today's.
+        """
+        return imported_sources(git.top_folder(self.tree), self.environment, but=None if self.whole else PACKAGE.parent)
+
+    @property
+    def folders(self) -> tuple[str, ...] | None:
+        """The folders of a commit that are checked, relative to the tree; None for all."""
+        if self.whole:
+            return None
+        inside = git.folder_in_repository(self.tree)
+        return (*FOLDERS, *(os.path.relpath(path, inside) for path in self.sources.paths))
+
+    def in_words(self, conjunction: str) -> str:
+        """Return the folders of a commit that are checked with today's suites, such as `reference_impls/ and src/`."""
+        *names, last = (f"{folder}/" for folder in (*FOLDERS, *self.sources.paths))
+        return f"{', '.join(names)} {conjunction} {last}"
+
+
+def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:
+    """Return both ends as commits.
+
+    Raises:
+        RequestError: there is no repository or no such revision, or `good` is not an ancestor of `bad`.
+    """
+    tree = request.tree
+    good, bad = (git.commit_of(tree, revision) for revision in (request.good, request.bad))
+    if good == bad:
+        raise RequestError(f"--good {request.good} and --bad {request.bad} are the same commit, {good[:12]}; give two")
+    if not git.is_ancestor(tree, good, bad):
+        if git.is_ancestor(tree, bad, good):
+            raise RequestError(
+                f"--bad {request.bad} comes before --good {request.good}; the failure must be the later one: are they "
+                "swapped?"
+            )
+        raise RequestError(
+            f"--good {request.good} is not in the history of --bad {request.bad}; give a commit that both descend from"
+        )
+    return git.commit_read(tree, good), git.commit_read(tree, bad)
+
+
+def required_check(request: CommitsRequest) -> tuple[str, ...]:
+    """Return the check, as it is run.
+
+    Raises:
+        RequestError: it is empty, or not a check.
+    """
+    if not request.whole:
+        return require_check(request.check)
+    if not request.check:
+        raise RequestError("give a check after `--`: with --whole any command line, such as `-- make test`")
+    return request.check
 
 
 def bisect_commits(request: CommitsRequest, session: Session) -> SearchFinding:
@@ -378,7 +473,6 @@ def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[Co
             versions[name] = ""
     flags = {name: text for name, text in request.environment.items() if name.startswith(("JAX_", "XLA_", "LIBTPU_"))}
     searched: dict[str, Any] = {
-        "what": "commits",
         "check": check,
         "setup": request.setup,
         "whole": request.whole,
@@ -394,13 +488,10 @@ def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[Co
             if not today.is_dir():
                 raise RequestError(f"'{request.tree}' has no {SUITES}/; today's are run over old implementations")
             shutil.copytree(today, suites, ignore=shutil.ignore_patterns("__pycache__"))
-            own = PACKAGE
-            code = [path for path in own.rglob("*.py") if "tests" not in path.relative_to(own).parts]
             files = [path for path in suites.rglob("*") if path.is_file()]
             searched |= {
                 "python": sys.version,
                 "versions": versions,
-                "harness": files_digest(code, own),
                 "suites": files_digest(files, suites),
             }
         yield CommitJudge(request=request, check=check, suites=suites, searched=searched)

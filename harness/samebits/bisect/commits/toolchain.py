@@ -19,15 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.commits.command import judge_command, require_check, samebits_command
-from samebits.bisect.commits.request import Run
-from samebits.bisect.commits.run import numbers_in_words
-from samebits.bisect.read_documents import read_observations
+from samebits.bisect.commits.command import judge_command, read_observations, require_check, samebits_command
+from samebits.bisect.commits.run import Run, numbers_in_words
 from samebits.bisect.search.history import least_runs
-from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
-from samebits.bisect.search.space import space_of_sets
-from samebits.bisect.search.trials import SearchFinding, Trials
+from samebits.bisect.search.trials import Judgement, SearchFinding, Trials, space_of_sets, untestable
 from samebits.bisect.session import Session, again, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.cache_folder import cache_folder
@@ -265,7 +261,6 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> SearchFindi
     with tempfile.TemporaryDirectory(prefix="samebits-toolchain-") as folder:
         tree = _copied(request.tree, Path(folder) / "tree")
         judge = _ToolchainJudge(request=request, check=check, pins=search.pins, tree=tree, folder=Path(folder))
-        code = [path for path in PACKAGE.rglob("*.py") if "tests" not in path.relative_to(PACKAGE).parts]
         trials = session.trials(
             "commits --toolchain",
             judge,
@@ -273,7 +268,6 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> SearchFindi
                 "check": check,
                 "timeout": request.timeout,
                 "tree": files_digest([path for path in tree.rglob("*") if path.is_file()], tree),
-                "harness": files_digest(code, PACKAGE),
                 "bad": pins_text(search.pins(frozenset(names))),
             },
             key=lambda point: pins_text(search.pins(point)),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from samebits.bisect.search.judgement import Outcome
+from samebits.bisect.search.trials import Outcome
 
 P = TypeVar("P")
 

@@ -5,7 +5,7 @@ does not succeed, by divide and conquer: Junker, "QuickXplain" (AAAI 2004), sect
 Hildebrandt, "Simplifying and isolating failure-inducing input" (IEEE TSE 2002), section 3. The others are found by
 leaving out one member of each known set: Reiter, "A theory of diagnosis from first principles" (1987), section 4.
 The search assumes that a failing set still fails when changes are added; `MinimalSets.contradictions` lists the
-observations that contradict this.
+observations that contradict this; `healing_sets` does not assume it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+
+from samebits.bisect.search.trials import Outcome
 
 T = TypeVar("T")
 
@@ -31,7 +33,7 @@ class MinimalSets:
 
     minimal: tuple[frozenset[str], ...]
     whole: bool
-    contradictions: tuple[tuple[frozenset[str], frozenset[str]], ...]
+    contradictions: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
 
 
 class _LimitReached(Exception):
@@ -147,3 +149,31 @@ def _checked(failing: frozenset[str], items: Sequence[str], look: Fails[str]) ->
         if len(failing) > 1 and look(failing - {item}):
             failing -= {item}
     return failing
+
+
+def healing_sets(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], *, most: int = 60) -> MinimalSets:
+    """Return the minimal sets of changes that remove a difference.
+
+    This is not monotone: one change may bring back the difference that another removes, so each change is also tried
+    alone. Changes with which nothing can be judged are left out.
+
+    Args:
+        items: all changes.
+        outcome: judges a set; `pass` if the difference is gone.
+        most: the largest number of sets to try, besides the single changes.
+    """
+    single = {item: outcome(frozenset({item})) for item in items}
+    alone = tuple(frozenset({item}) for item in items if single[item] == "pass")
+    left = [item for item in items if single[item] not in ("untestable", "ambiguous")]
+    if alone:
+        return MinimalSets(alone, False)
+    while len(left) > 1:
+        together = outcome(frozenset(left))
+        if together == "pass":
+            return minimal_sets(left, lambda chosen: bool(chosen) and outcome(chosen) == "pass", most)
+        if together == "fail":
+            break
+        # Each change alone compiles, but all together do not: drop one of the smallest set that does not.
+        broken = one_minimal(left, lambda chosen: bool(chosen) and outcome(chosen) in ("untestable", "ambiguous"), most)
+        left.remove(min(broken, key=left.index))
+    return MinimalSets((), True)

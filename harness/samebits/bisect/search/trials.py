@@ -1,19 +1,217 @@
-"""The trials of a search: judges each point once, caches and counts the judgements, and verifies both ends."""
+"""What a search records: the judgement of each point, once, in a journal from which an interrupted search goes on.
+
+Further what it chooses from, which draws it, and its finding.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
-from samebits.bisect.search.journal import SearchJournal
-from samebits.bisect.search.judgement import Judgement, Outcome, ambiguous, together
-from samebits.bisect.search.space import Ranges, SearchSpace, ranges
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.file_reads import OUTSIDE, state_of
+from samebits.host.isolation import note
 
 P = TypeVar("P")
+
+Outcome = Literal["pass", "fail", "ambiguous", "untestable"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """One point judged; published, so keys keep their meaning.
+
+    Args:
+        outcome: `untestable` points cannot be judged at all (the build fails); `ambiguous` ones give no answer (they
+            fail in another way, or not every time).
+        signature: of a failure, the part that must stay the same during the search: its first step and leaf.
+        detail: one line for the table.
+        numbers: further measurements.
+    """
+
+    outcome: Outcome
+    signature: str = ""
+    detail: str = ""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+def passed(detail: str = "", **numbers: Any) -> Judgement:
+    """Say that the point passes."""
+    return Judgement(outcome="pass", detail=detail, numbers=numbers)
+
+
+def failed(signature: str, detail: str = "", **numbers: Any) -> Judgement:
+    """Say that the point fails with a signature."""
+    return Judgement(outcome="fail", signature=signature, detail=detail or signature, numbers=numbers)
+
+
+def untestable(detail: str) -> Judgement:
+    """Say that the point cannot be judged."""
+    return Judgement(outcome="untestable", detail=detail)
+
+
+def ambiguous(detail: str) -> Judgement:
+    """Say that the point was run, without a clear answer."""
+    return Judgement(outcome="ambiguous", detail=detail)
+
+
+def together(looks: Sequence[Judgement]) -> Judgement:
+    """Join several judgements of one point: the first if all agree, else ambiguous."""
+    first = looks[0]
+    same = sum((look.outcome, look.signature) == (first.outcome, first.signature) for look in looks)
+    if same == len(looks):
+        return first
+    words = ", ".join(dict.fromkeys(f"{look.outcome} {look.signature}".rstrip() for look in looks))
+    return ambiguous(f"does not repeat: {words} in {len(looks)} runs")
+
+
+Ranges = tuple[tuple[int, int], ...]
+"""Positions of candidates as ranges, first and last included."""
+
+
+def _nothing(_: object) -> tuple[int, ...]:
+    return ()
+
+
+def _no_measures(_: object) -> dict[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchSpace(Generic[P]):
+    """The candidates of a search.
+
+    Args:
+        candidates: what may be the cause, in order: commits (oldest first), steps, choices, options; empty where the
+            search makes one point smaller.
+        taken: the positions of the candidates that a point takes.
+        measures: the sizes of a point, where it is made smaller.
+    """
+
+    candidates: tuple[str, ...] = ()
+    taken: Callable[[P], Iterable[int]] = _nothing
+    measures: Callable[[P], Mapping[str, int]] = _no_measures
+
+
+def space_of_sets(names: Sequence[str]) -> SearchSpace[frozenset[str]]:
+    """Return the space of a search whose points are sets of names."""
+    place = {name: number for number, name in enumerate(names)}
+    return SearchSpace(
+        candidates=tuple(names), taken=lambda point: sorted(place[name] for name in point if name in place)
+    )
+
+
+def ranges(positions: Iterable[int]) -> Ranges:
+    """Return ascending positions as ranges: `0 1 2 5` is `(0, 2), (5, 5)`."""
+    pieces: list[tuple[int, int]] = []
+    for position in positions:
+        if pieces and pieces[-1][1] == position - 1:
+            pieces[-1] = (pieces[-1][0], position)
+        else:
+            pieces.append((position, position))
+    return tuple(pieces)
+
+
+FORMAT = "samebits bisect journal 2"
+
+
+class SearchJournal:
+    """The judgements of one search, by the key of the point that was run; one JSON line each, written at once.
+
+    An incomplete last line is dropped when reading. The first line holds a digest of the search, and the journal of
+    another search is rejected. Each judgement has a digest of what was read until then: one that rests on a file that
+    has changed since does not count, and one that rests on what cannot be compared, such as another program, is not
+    written.
+
+    Args:
+        path: the file; created with the first judgement.
+        what: a digest of everything that the judgements depend on besides the point and what is read.
+        reads: tells what was read so far (`FileReads.all`).
+
+    Raises:
+        RequestError: the file belongs to another search, or is not a journal.
+    """
+
+    def __init__(self, path: Path, what: str, reads: Callable[[], Iterable[str]] = tuple) -> None:
+        self.path = path
+        self._can_write = True
+        self.what = what
+        self._reads = reads
+        self.looks: dict[str, list[Judgement]] = {}
+        self._whole = 0
+        if path.exists() and path.stat().st_size:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            text = self.path.read_bytes()
+        except OSError as error:
+            raise RequestError(f"journal {self.path}: cannot be read: {error.strerror or error}") from None
+        lines = text.split(b"\n")
+        torn = lines.pop()  # empty, or an incomplete last line
+        self._whole = len(text) - len(torn)
+        if not lines:
+            return
+        try:
+            head = json.loads(lines[0])
+            same = head["format"] == FORMAT
+            what = head["what"]
+            looks = [json.loads(line) for line in lines[1:]]
+        except (ValueError, KeyError, TypeError):
+            raise RequestError(
+                f"journal {self.path}: is not a journal of a bisection; give another file, or remove it"
+            ) from None
+        if not same or what != self.what:
+            raise RequestError(
+                f"journal {self.path}: belongs to another search; give another file, or remove it to start over"
+            )
+        states: dict[str, str] = {}
+        for look in looks:
+            key, reads = look.pop("key"), look.pop("reads")
+            for read in reads.keys() - states.keys():
+                states[read] = state_of(read)
+            if all(states[read] == state for read, state in reads.items()):
+                self.looks.setdefault(key, []).append(Judgement(**look))
+
+    def add(self, key: str, look: Judgement) -> None:
+        """Append one judgement."""
+        self.looks.setdefault(key, []).append(look)
+        reads = [*self._reads()]
+        if any(read.startswith(OUTSIDE) for read in reads):
+            return
+        line = _line({"key": key, "reads": {read: state_of(read) for read in reads}, **asdict(look)})
+        if self._can_write:
+            try:
+                self._write(line)
+            except OSError as error:  # the search goes on: its judgements are known in this process
+                self._can_write = False
+                why = error.strerror or error
+                words = f"journal {self.path}: cannot be written ({why}): this search cannot be continued later"
+                note(words, lasting=False)
+
+    def _write(self, line: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        first = self._whole == 0
+        with self.path.open("r+b" if self.path.exists() else "w+b") as file:
+            file.truncate(self._whole)
+            file.seek(self._whole)
+            if first:
+                file.write(_line({"format": FORMAT, "what": self.what}))
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+            self._whole = file.tell()
+
+
+def _line(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True, default=str).encode() + b"\n"
+
 
 Say = Callable[[str], None]
 
@@ -102,6 +300,12 @@ class NothingFails(RequestError):
     def __init__(self, message: str, tried: tuple[TriedPoint, ...] = ()) -> None:
         super().__init__(message)
         self.tried = tried
+
+    def finding(self, what: str) -> SearchFinding:
+        """Return it as the finding of a bisection."""
+        repeats = sum(trial.looks - 1 for trial in self.tried)
+        runs = len(self.tried)
+        return SearchFinding(what=what, found=False, sentence=str(self), trials=self.tried, runs=runs, repeats=repeats)
 
 
 class Trials(Generic[P]):

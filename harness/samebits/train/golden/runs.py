@@ -8,20 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.errors import RequestError, SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.programs.catalogue import suggest
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
-from samebits.train.distance import first_parting
 from samebits.train.envelope import (
     FLOOR,
     LEAF_FACTOR,
     LOSS_FACTOR,
     LOSS_FLOOR,
-    ONE_DEVICE,
-    ROWS_PERMUTED,
     Envelope,
     loss_limit,
     perplexity_floor,
@@ -40,8 +37,8 @@ from samebits.train.golden.files import (
 )
 from samebits.train.golden.record import ConfirmedEnvironment, Golden, GoldenEvidence, full_name, recorded_steps
 from samebits.train.matrix import one_device
-from samebits.train.measure import DITHER, DITHERS, dithered_state, rows_permuted
-from samebits.train.record import RunRecord
+from samebits.train.measure import DITHER, REPEATED, require_same, rewrites
+from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer, pool
 
 # Measures how far rounding alone moves a run: repeated, with rows permuted, changed by one ulp, and on one device.
@@ -53,37 +50,28 @@ BASIS = (
 )
 
 
-def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> list[tuple[str, RunRecord]]:
-    """Run the same training in ways that preserve its mathematics.
+def rewritten(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> list[tuple[str, RunRecord]]:
+    """Run the same training in ways that preserve its mathematics, without those that change more than rounding does.
 
     Args:
         trainer: of the run.
         run: the run.
         elsewhere: the same configuration on one device, if the run has more.
 
-    Returns:
-        The name of each rewrite, with its run; without those that change more than rounding does.
-
     Raises:
         CouldNotRun: the run is not reproducible.
     """
-    steps = len(run.steps)
-    again = trainer.run(steps).run
-    parted = first_parting(run, again)
-    if parted is not None:
-        raise CouldNotRun(
-            f"config '{run.config}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} of two equal "
-            "runs; a golden would differ from itself"
-        )
-    runs, measured = [("repeated", again)], Envelope(config=run.config, dtype=run.dtype)
-    measured.add("repeated", [0] * steps, [])
-    for seed in range(DITHERS):
-        runs.append((DITHER, trainer.run(steps, start=dithered_state(trainer.start, seed)).run))
-        measured.add_norms(DITHER, run, runs[-1][1])
-    others = {ROWS_PERMUTED: trainer.run(steps, order=rows_permuted(trainer)).run}
-    if elsewhere is not None:
-        others[ONE_DEVICE] = elsewhere.run(steps).run
-    return runs + [(name, other) for name, other in others.items() if not measured.leaves_out(name, run, other)]
+    again = trainer.run(len(run.steps)).run
+    require_same(run, again, "a golden would differ from itself")
+    runs, measured = [(REPEATED, again)], Envelope(config=run.config, dtype=run.dtype)
+    measured.add(REPEATED, [0] * len(run.steps), [])
+    for name, other, _ in rewrites(trainer, Recorded(run=run, states={}), elsewhere):
+        if name == DITHER:
+            measured.add_norms(DITHER, run, other)
+        elif measured.leaves_out(name, run, other):
+            continue
+        runs.append((name, other))
+    return runs
 
 
 def evidence_of(
@@ -306,7 +294,7 @@ def accept_goldens(
             run = _record(trainer, steps)
             assert isinstance(trainer, Trainer)
             session.say(f"the evidence of {named.name}")
-            others = rewrites(trainer, run, _elsewhere(session, named.config))
+            others = rewritten(trainer, run, _elsewhere(session, named.config))
             evidence = evidence_of(run, others, [seen_now(here, permit.date)])
             yield accept(model, named.matrix, named.config, run, evidence, here, permit)
         except SamebitsError as error:

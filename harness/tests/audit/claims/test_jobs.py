@@ -1,5 +1,6 @@
 """`samebits audit claims` as a command: processes, a tree from its declaration to the table, wrong requests."""
 
+import functools
 import json
 import os
 import signal
@@ -15,8 +16,8 @@ from samebits.audit.claims import jobs
 from samebits.audit.claims.jobs import ClaimJob, passed_tests, run_jobs
 from samebits.cli import claims_run, pipeline
 from samebits.cli.audit import ClaimsOptions
-from samebits.cli.claims_run import ClaimInputs, ClaimsCommand
-from samebits.cli.pipeline import ReportFiles, run_command
+from samebits.cli.claims_run import ClaimInputs, judge_claims
+from samebits.cli.pipeline import run_command
 from samebits.errors import CouldNotRun
 from samebits.schema.document_claim import Documented
 from tests.support.invoke import samebits
@@ -102,8 +103,8 @@ def test_an_end_from_outside_ends_the_jobs_too(tmp_path: Path, monkeypatch: pyte
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=cancel, daemon=True).start()
-    command = ClaimsCommand(chosen=ClaimsOptions(root=tmp_path, no_cache=True))
-    assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3
+    chosen = ClaimsOptions(root=tmp_path, no_cache=True, json=tmp_path / "r.json")
+    assert run_command(functools.partial(judge_claims, chosen), chosen) == 3
     assert json.loads((tmp_path / "r.json").read_text())["summary"]["interrupted"]
     assert list(temporary.iterdir()) == []
     with pytest.raises(ProcessLookupError):

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from samebits.bisect.commits.command import judge_command, judge_process, require_check
+from samebits.bisect.commits.command import judge_command, judge_process, read_observations, require_check
 from samebits.bisect.commits.run import runs_samebits
-from samebits.bisect.read_documents import read_observations
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.subprocesses import ProcessResult, run_process
 from tests.bisect.histories import PLACE, document

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from samebits.bisect.commits.request import CommitsRequest
-from samebits.bisect.commits.run import bisect_commits, changing
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
-from samebits.bisect.search.trials import NothingFails, SearchFinding, Trials
+from samebits.bisect.commits.run import CommitsRequest, bisect_commits, changing
+from samebits.bisect.search.trials import Judgement, NothingFails, SearchFinding, Trials, failed, passed, untestable
 from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.commits.request import CommitsRequest
-from samebits.bisect.commits.run import bisect_commits
+from samebits.bisect.commits.run import CommitsRequest, bisect_commits
 from samebits.bisect.search.trials import NothingFails
 from samebits.bisect.session import Session
 from samebits.host.subprocesses import ProcessResult

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.search.journal import SearchJournal
-from samebits.bisect.search.judgement import Judgement, passed
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Judgement, SearchJournal, Trials, passed
 from samebits.errors import RequestError
 from samebits.host.isolation import take_notes
 from tests.bisect.histories import first_of_line

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.bisect.search.history import first_failing, least_runs
-from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.shrink import smallest
-from samebits.bisect.search.trials import NothingFails, Trials
+from samebits.bisect.search.trials import Judgement, NothingFails, Trials, ambiguous, failed, passed, untestable
 from samebits.errors import CouldNotRun, RequestError
 from tests.bisect.histories import first_of_line
 

@@ -4,10 +4,19 @@ import msgspec
 import pytest
 
 from samebits.bisect.search.history import first_failing
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
-from samebits.bisect.search.space import SearchSpace, ranges, space_of_sets
-from samebits.bisect.search.trials import NothingFails, Trials, TriedPoint
+from samebits.bisect.search.trials import (
+    Judgement,
+    NothingFails,
+    SearchSpace,
+    Trials,
+    TriedPoint,
+    failed,
+    passed,
+    ranges,
+    space_of_sets,
+    untestable,
+)
 
 NAMES = ("moe", "norm", "rope", "loss")
 
