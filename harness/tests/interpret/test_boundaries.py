@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from samebits.interpret.conditions import conditions
 from samebits.interpret.interpreter import Interpreter
@@ -55,7 +55,8 @@ def slopes(side: Side) -> Side:
 
 def on_a_mesh(side: Side) -> Side:
     spec = PartitionSpec("a")
-    return jax.shard_map(side, mesh=AbstractMesh((4,), ("a",)), in_specs=spec, out_specs=spec)
+    mesh = AbstractMesh((4,), ("a",), axis_types=(AxisType.Auto,))
+    return jax.shard_map(side, mesh=mesh, in_specs=spec, out_specs=spec)
 
 
 FAULTS: dict[str, tuple[Side, Side, str]] = {
