@@ -6,11 +6,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.report.page import Chart
-from samebits.train.distance import first_parting
-from samebits.train.record import RunRecord, StepRecord
+
+if TYPE_CHECKING:
+    from samebits.train.record import RunRecord, StepRecord
 
 
 class _Altair:
@@ -224,6 +225,8 @@ def clusters_by_step(runs: Sequence[RunRecord]) -> list[ClusterCell]:
 
 def splits(runs: Sequence[RunRecord]) -> list[Split]:
     """Return where runs leave the runs whose bits they had, in the order of the document."""
+    from samebits.train.distance import first_parting  # training may be absent, and other charts need none of it
+
     by_name = {run.config: run for run in runs}
     before: dict[str, str] = {run.config: runs[0].config for run in runs}
     parted = []
