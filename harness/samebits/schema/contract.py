@@ -76,7 +76,11 @@ class Contract(Scope):
     """The lowest verdict accepted for the results in its scope; the last matching contract of a pair counts.
 
     Args:
-        variant, case, dtype, mesh, mode: what it covers, shell patterns; all by default, as with the three below.
+        variant: which variants it covers, a shell pattern; all by default, as with the seven below.
+        case: which cases.
+        dtype: which dtypes.
+        mesh: which meshes.
+        mode: which sharding modes.
         direction: `forward` or `gradient`.
         leaf: which leaves of the output, or which arguments of a gradient.
         platform: on which platforms: `cpu`, `gpu` or `tpu`.
@@ -144,7 +148,11 @@ class Exemption(Scope):
     An exemption that matches no result, or whose results are no longer as it says, fails the check.
 
     Args:
-        variant, case, dtype, mesh, mode: what it covers, shell patterns; all by default, as with the three below.
+        variant: which variants it covers, a shell pattern; all by default, as with the seven below.
+        case: which cases.
+        dtype: which dtypes.
+        mesh: which meshes.
+        mode: which sharding modes.
         direction: `forward` or `gradient`.
         leaf: which leaves of the output, or which arguments of a gradient.
         platform: on which platforms: `cpu`, `gpu` or `tpu`.
