@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samebits.cli import options
-from samebits.cli.supervision import importing
 from samebits.errors import SamebitsError
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ def list_pairs(chosen: ListOptions) -> int:
 
 def loaded_pairs(chosen: ListOptions, run: CommandRun) -> Listing:
     """Load and plan one pair after the other; one that is wrong is a problem, and the others go on."""
+    from samebits.cli.supervision import importing
     from samebits.host.environment import asked_devices
     from samebits.programs.catalogue import Locator, default_root, load, names
     from samebits.programs.plan import Request, plan

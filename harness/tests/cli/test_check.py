@@ -30,7 +30,7 @@ def test_only_a_request_for_whole_pairs_is_sparing(
     efforts: list[Any] = []
 
     def run_command(command: Any, files: object) -> int:
-        efforts.append(command.effort)
+        efforts.append(command.args[1].effort)
         return 0
 
     monkeypatch.setattr(pipeline, "run_command", run_command)

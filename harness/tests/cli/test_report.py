@@ -24,8 +24,8 @@ def test_the_page_is_beside_the_first_file(check: Path) -> None:
     assert (ended.code, ended.lines) == (0, [])
     page = check.with_suffix(".html").read_text()
     assert page.startswith("<!doctype html>")
-    assert "1 of 2 results fails: norm/multiply: 1 of 2 results: different" in page
-    assert "check.json: check: failed: 1 of 2 results fails" in ended.out
+    assert "norm/multiply: 1 of 2 results: different" in page
+    assert "check.json: check: failed: norm/multiply: 1 of 2 results: different" in ended.out
 
 
 def test_html_is_written_by_the_command_itself(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_first_screen_says_what_where_and_next(report: str, opened: Opener) 
         ".filter((each) => each.getBoundingClientRect().bottom < innerHeight).map((each) => each.textContent)"
     )
     headline, command = shown[0], shown[1]
-    assert "1 of 12 results fails" in headline and "norm/multiply" in headline and "fsdp4_tensor2" in headline
+    assert "norm/multiply: 1 of 12 results: different" in headline and "fsdp4_tensor2" in headline
     assert command.startswith("samebits check norm")
 
 
