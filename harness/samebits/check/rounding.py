@@ -344,7 +344,7 @@ def gather_evidence(
     evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, least), **known)
     if evidence.mathematics is None and not evidence.is_outside:
         draws: list[Mapping[str, Ratios]] = []
-        if brief and limit is None and gross(first, ())[0] == 0:
+        if brief and limit is None and not (any(first.values()) and gross(first, ())[0]):
             evidence = replace(evidence, accuracy=of_one_draw(first, least))
         elif more is not None:
             evidence = replace(evidence, accuracy=compare_accuracy(first, more, least, draws))

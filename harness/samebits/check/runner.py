@@ -254,7 +254,7 @@ class Runner:
                     same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
             lines = partial(self.lines.lines, job, path, where, typed=comparison.typed)
             if smaller is not None and isinstance(known, FieldIdentity) and not known.equal and is_smaller(known):
-                lines = partial(smaller.finder.lines, smaller.job, path, where, typed=comparison.typed)
+                lines = partial(smaller.lines, path, where, typed=comparison.typed)
             outcomes.append(
                 LeafOutcome(
                     comparison=comparison,
@@ -313,7 +313,7 @@ class Runner:
         """Return other inputs at which a leaf differs; at smaller sizes, unless these would make it `different`."""
         shown = None if smaller is None else smaller.field_identity(path)
         if smaller is not None and shown is not None and shown.equal:
-            other = smaller.elsewhere(path)
+            other = smaller.elsewhere(path, same_program)
             if other is None or not other.allowed:
                 return other
         return self._searches.counterexample(job, path, same_program)

@@ -6,6 +6,7 @@ shows of the formulas is printed as such. Large arrays are executed all the same
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,9 @@ from samebits.check.point_proofs import PointProofs
 from samebits.errors import SamebitsError
 from samebits.host.cache_keys import ByIdentity
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.inner_equations import equations
 from samebits.interpret.other_values import Counterexample
+from samebits.interpret.problem import Question
 from samebits.programs.asked import Asked, recorded
 from samebits.programs.inputs import arg_shape
 from samebits.programs.program_cache import Program
@@ -29,6 +32,7 @@ from samebits.prove.prover import Unproved
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Arg, Case
+from samebits.schema.line_difference import NamedLines
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Given, Integers
@@ -73,7 +77,8 @@ class StandIn:
 
     def field_identity(self, path: str) -> FieldIdentity | None:
         """Return whether a leaf is the same formula on both sides, as it is here; None where that is not decided."""
-        known = self.proofs.field_identity(self.job, path)
+        with _unrecorded():
+            known = self.proofs.field_identity(self.job, path)
         if not isinstance(known, FieldIdentity) or known.undecided:
             return None
         witness = None if known.equal else f"{known.witness} (with smaller arrays: {self.words})"
@@ -85,16 +90,27 @@ class StandIn:
         return replace(known, witness=witness, at=None, assumptions=(*known.assumptions, sizes))
 
     def identities(self) -> dict[str, FieldIdentity]:
-        """Return the same of every leaf that is decided here; none of them where one is not."""
-        known = {
-            path: self.field_identity(path) for path in next(iter(self.proofs.questions(self.job).values())).outputs
-        }
+        """Return the same of every leaf; nothing where one is not decided."""
+        with _unrecorded():
+            question = next(iter(self.proofs.questions(self.job).values()))
+        known = {path: self.field_identity(path) for path in question.outputs}
         return {path: each for path, each in known.items() if each is not None} if all(known.values()) else {}
 
-    def elsewhere(self, path: str) -> Counterexample | None:
+    def lines(self, path: str, label: str | None, other: Question | None = None, **known: Any) -> NamedLines:
+        """Name the lines that make a leaf differ here, as `LineFinder.lines`."""
+        with _unrecorded():
+            return self.finder.lines(self.job, path, label, other, **known)
+
+    def elsewhere(self, path: str, same_program: bool = False) -> Counterexample | None:
         """Return other inputs at these sizes at which a leaf differs, if any are known."""
-        other = self.searches.counterexample(self.job, path)
+        with _unrecorded():
+            other = self.searches.counterexample(self.job, path, same_program)
         return None if other is None else replace(other, words=f"{other.words} (with smaller arrays: {self.words})")
+
+
+def _unrecorded() -> contextlib.AbstractContextManager[None]:
+    """Record nothing that is asked inside: it is the large programs that a remembered result depends on."""
+    return recorded(Asked())
 
 
 def is_smaller(identity: FieldIdentity | Unproved) -> bool:
@@ -126,7 +142,7 @@ class SmallerSizes:
         if max(map(largest, programs)) < LARGE:
             return None
         key = ByIdentity(job.alone.case), point.dtype, point.mesh, point.mode, point.variant
-        with recorded(Asked()):  # it is the large programs that a remembered result depends on
+        with _unrecorded():
             try:
                 if key not in self._known:
                     self._known[key] = self._searched(job)
@@ -165,7 +181,7 @@ class SmallerSizes:
                 continue
             tries += 1
             tried = {**chosen, **dict.fromkeys(dimensions, size)}
-            pair = at_dimensions(sides.pair, tried)
+            pair = at_dimensions(sides.pair, job.alone.case, job.alone.mesh, tried)
             if pair is None:
                 continue
             smaller = TracedSides(pair, sides.programs)
@@ -206,15 +222,20 @@ def _smaller(size: int) -> list[int]:
     return [number for number in dict.fromkeys(above) if number is not None]
 
 
-def at_dimensions(pair: Pair, sizes: Smaller) -> Pair | None:
-    """Return a pair with smaller arguments; None where what is declared of one does not say what it is then.
+def at_dimensions(pair: Pair, case: Case, mesh: MeshSpec, sizes: Smaller) -> Pair | None:
+    """Return a pair in which a case has smaller arguments; None where a declaration does not say what they are then.
 
     Args:
         pair: the declaration.
+        case: which is smaller; the others are as declared.
+        mesh: that it is on.
         sizes: of dimensions of its arguments, by the path of their leaves.
     """
 
-    def shrunk(case: Case, mesh: MeshSpec) -> dict[str, ArgTree]:
+    def shrunk(declared: Case, mesh: MeshSpec) -> dict[str, ArgTree]:
+        trees = pair.argument_trees(declared, mesh)
+        if declared.id != case.id:
+            return trees
         return {
             name: replace(
                 tree,
@@ -223,10 +244,9 @@ def at_dimensions(pair: Pair, sizes: Smaller) -> Pair | None:
                     for path, arg in zip(tree.paths, tree.args, strict=True)
                 ),
             )
-            for name, tree in pair.argument_trees(case, mesh).items()
+            for name, tree in trees.items()
         }
 
-    mesh, case = MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0]), pair.cases[0]
     args = pair.arguments(case, mesh)
     lengths = {arg_shape(args[name], name, case)[axis]: size for (name, axis), size in sizes.items()}
     if any(_is_lost(arg, lengths) for arg in args.values()):
@@ -269,17 +289,9 @@ def _is_lost(arg: Arg, lengths: Lengths) -> bool:
 
 
 def largest(program: Any) -> int:
-    """Return how many elements the largest value of a program has."""
-    jaxpr = getattr(program, "jaxpr", program)
-    variables = [*jaxpr.invars, *(var for eqn in jaxpr.eqns for var in eqn.outvars)]
-    sizes = [math.prod(getattr(var.aval, "shape", ())) for var in variables]
-    inner = (largest(each) for eqn in jaxpr.eqns for value in eqn.params.values() for each in _programs(value))
-    return max([*sizes, *inner], default=0)
-
-
-def _programs(value: Any) -> list[Any]:
-    values = value if isinstance(value, tuple | list) else (value,)
-    return [each for each in values if hasattr(getattr(each, "jaxpr", each), "eqns")]
+    """Return how many elements the largest value of a closed jaxpr has."""
+    variables = [*program.jaxpr.invars, *(var for eqn in equations(program.jaxpr) for var in eqn.outvars)]
+    return max((math.prod(getattr(var.aval, "shape", ())) for var in variables), default=0)
 
 
 def same_but_for_sizes(first: Any, second: Any) -> bool:

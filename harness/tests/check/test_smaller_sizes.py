@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 import samebits
+from samebits.check.error_groups import LeafSample
+from samebits.check.rounding import gather_evidence
+from samebits.check.runner import Runner
 from samebits.check.smaller_sizes import same_but_for_sizes
+from samebits.check.verdict import judge_run
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.rounding_error.domain import RoundingDomain
+from samebits.interpret.rounding_error.value import exactly
+from samebits.programs.asked import recorded
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.normal(size=(1024, 1024)).astype(np.float32)
@@ -225,6 +235,63 @@ def test_labels_index_a_vocabulary_that_is_smaller_too() -> None:
     compared = samebits.check(cross_entropy, one_hot_loss, LOGITS, LABELS, gradients=False)
     assert compared.verdict in ("bitwise", "rounding")
     assert ["sizes" in [each.word for each in leaf.proof.assumptions] for leaf in compared.leaves] == [True]
+
+
+SUMMED = samebits.Pair(
+    name="summed",
+    reference=lambda x: x.sum(-1) * 2,
+    variants={"late": lambda x: (2 * x).sum(-1)},
+    args=lambda case, mesh: {"x": samebits.Arg(shape=tuple(case.sizes.values()))},
+    cases=(
+        samebits.Case(id="row", sizes={"columns": 3}),
+        samebits.Case(id="large", sizes={"rows": 64, "columns": 1024}),
+    ),
+    dtypes=("float32",),
+    gradients=False,
+    contracts=(samebits.Contract(lowest="rounding", reason="for the sake of the test"),),
+)
+
+
+def test_cases_of_other_ranks_stay_as_they_are() -> None:
+    words = {leaf.place.case: [each.word for each in leaf.proof.assumptions] for leaf in samebits.check(SUMMED).leaves}
+    assert {case: "sizes" in each for case, each in words.items()} == {"row": False, "large": True}
+
+
+def test_what_smaller_sizes_ask_is_not_asked_by_the_point() -> None:
+    runner = Runner(SUMMED, Programs(threads=1))
+    (point,) = plan(SUMMED, Request(variants=("late",), cases=("large",)), 1).points
+    job = runner.start(point)
+    with recorded(job.asked):
+        (finding,) = judge_run(SUMMED, point, runner.finish(job), "")
+    answers = [answer for (what, *_), answer in job.asked.answers.items() if what == "args"]
+    assert "sizes" in [each.word for each in finding.proof.assumptions]
+    assert [{name: arg.shape for name, arg in args.items()} for _, args in answers] == [{"x": WIDE.shape}]
+
+
+def test_a_leaf_without_a_finite_number_has_no_loss() -> None:
+    nothing = np.full(8, np.nan, np.float32)
+    sample = LeafSample(nothing, nothing, nothing.astype(float), nothing.astype(float))
+    assert gather_evidence({"ordinary": sample}, limit=None, brief=True, log2_error=-60.0).is_rounding
+
+
+@pytest.mark.parametrize("name", ["exp", "div", "convert"])
+def test_bounds_in_blocks_are_those_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions: dict[str, Function] = {
+        "exp": jnp.exp,
+        "div": lambda x: 1 / (x * x),
+        "convert": lambda x: x.astype(jnp.bfloat16) * 3,
+    }
+    x = np.concatenate([RNG.normal(size=1000), [0.0, np.inf, np.nan, 1e-40, 80.0, 3e38]]).astype(np.float32)
+    program = jax.make_jaxpr(functions[name])(x)
+
+    def bounded() -> tuple[Any, ...]:
+        (value,) = Interpreter(RoundingDomain("cpu", usual=False))(program, exactly(x))
+        return value.value, value.error, value.blame.share
+
+    whole = bounded()
+    monkeypatch.setattr("samebits.interpret.rounding_error.domain.BLOCK", 64)
+    for one_block, blocks in zip(whole, bounded(), strict=True):
+        np.testing.assert_array_equal(one_block, blocks)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ PACKAGE_FILES, PACKAGE_LINES = 460, 91_700
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
 
-TEST_LINES = 85_300
+TEST_LINES = 85_400  # with the planted faults of two checks of the project itself, which had gone
 """In `harness/tests/`, helpers included."""
 
 BESIDE = "beside the rooms"
