@@ -157,7 +157,7 @@ def first_not_proved(leaves: Sequence[StepLeaf]) -> StepLeaf | None:
 
 
 def _probability(leaves: Sequence[StepLeaf]) -> str:
-    """Return of an error in any of the leaves that were proved: the sum of theirs."""
+    """Return the probability of an error in any of the leaves that were proved: the sum of theirs."""
     errors = [errors.log2_error for errors in leaves if errors.verdict == "rounding" and errors.log2_error is not None]
     if not errors:
         return "-"

@@ -491,7 +491,7 @@ class ChangeGroup:
 
     @property
     def change(self) -> str:
-        """Return from what to what; of times their sum, of bits the first."""
+        """Return the numbers before and after: of times their sums, of bits the first."""
         first, count = self.first, len(self.rows)
         before, after = first.before, first.after
         if first.change == "other bits":
