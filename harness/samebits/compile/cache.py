@@ -1,25 +1,19 @@
-"""The disk cache of compiled programs, keyed by everything that the program depends on.
-
-diskcache (5.6.3 was tried) pickles values, so that reading a shared folder may execute another user's code, and uses
-an SQLite database, whose locks many network file systems do not support. One file per program needs neither.
-"""
+"""The disk cache of compiled programs, keyed by everything that the program depends on."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.metadata
 import json
 import os
 import sys
-import tempfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samebits.host.cache_folder import cache_folder
+from samebits.host.entry_store import EntryStore
 from samebits.host.environment import configuration
 
 FORMAT = "2"  # under version 1 a slice could get the program of another target with as many devices
@@ -49,17 +43,14 @@ class Artefact:
 
 
 class CompileCache:
-    """A folder of compiled programs.
-
-    Several processes may share a folder: files are written atomically. A file that cannot be read counts as missing,
-    and a folder that cannot be written is not an error: programs are then compiled each time.
+    """Compiled programs in a folder; where it cannot be written, programs are compiled each time.
 
     Args:
         folder: the folder; `cache_folder("compiled")` by default.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or cache_folder("compiled")
+        self.entries = EntryStore(folder or cache_folder("compiled"))
 
     def key(self, text: str, place: str, options: Mapping[str, str], compiler: str | None) -> str:
         """Digest a program's StableHLO, devices, options, JAX settings, flags and compiler versions into its key.
@@ -77,29 +68,16 @@ class CompileCache:
 
     def get(self, key: str) -> Artefact | None:
         """Return the program of a key; None if it is not cached, or its file is damaged."""
+        head, _, module = (self.entries.get(key) or b"").partition(b"\n")
         try:
-            head, _, body = (self.folder / key).read_bytes().partition(b"\n")
-            header = json.loads(head)
-            module = zlib.decompress(body)
-            if hashlib.sha256(module).hexdigest() != header["sha256"]:
-                return None
-            return Artefact(module=module, memory=header["memory"], cost=header["cost"], seconds=header["seconds"])
-        except (OSError, ValueError, KeyError, TypeError, zlib.error):  # missing or damaged: compiled again
+            return Artefact(module=module, **json.loads(head))
+        except (ValueError, TypeError):  # there is none, or it is of another version of samebits: compiled again
             return None
 
     def put(self, key: str, artefact: Artefact) -> None:
         """Store a program."""
-        head = {
-            "memory": artefact.memory,
-            "cost": artefact.cost,
-            "seconds": artefact.seconds,
-            "sha256": hashlib.sha256(artefact.module).hexdigest(),
-        }
-        with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                file.write(json.dumps(head).encode() + b"\n" + zlib.compress(artefact.module))
-            os.replace(file.name, self.folder / key)
+        head = {"memory": artefact.memory, "cost": artefact.cost, "seconds": artefact.seconds}
+        self.entries.put(key, json.dumps(head).encode() + b"\n" + artefact.module)
 
 
 def _settings() -> list[str]:

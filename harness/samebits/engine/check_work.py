@@ -97,12 +97,12 @@ class MemoryPlace:
     """Where results are remembered by their programs.
 
     Args:
-        file: of the entries.
+        folder: of the entries.
         base: a digest of everything that they depend on beside programs and inputs.
         fresh: whether nothing is recalled.
     """
 
-    file: str
+    folder: str
     base: str
     fresh: bool = False
 
@@ -180,7 +180,7 @@ class CheckWork(Work[Finding]):
         if self.effort.shake:  # what is remembered by programs was not shaken
             yield self._known
             return
-        with contextlib.closing(EntryStore(Path(self.memory.file))) as self._known.entries:
+        with contextlib.closing(EntryStore(Path(self.memory.folder))) as self._known.entries:
             yield self._known
 
     def _points(

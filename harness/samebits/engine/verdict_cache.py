@@ -22,7 +22,7 @@ from samebits.engine.check_work import CALLS, MemoryPlace
 from samebits.engine.drive import Done
 from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory, digest, reads_variables
 from samebits.engine.work import Item
-from samebits.host.cache_folder import limit, verdicts_file
+from samebits.host.cache_folder import cache_folder, limit
 from samebits.host.entry_store import EntryStore
 from samebits.host.environment import Environment
 from samebits.host.file_reads import OUTSIDE, READS
@@ -94,9 +94,7 @@ class VerdictCache(SourceMemory):
     @property
     def memory(self) -> MemoryPlace | None:
         """Where points that are not known by their sources are looked up by their programs."""
-        if self.entries is None or not self.entries.usable:
-            return None
-        return MemoryPlace(str(self.entries.path), self.by_programs, self.fresh)
+        return None if self.entries is None else MemoryPlace(str(self.entries.folder), self.by_programs, self.fresh)
 
     def cache_key(self, item: Item) -> str:
         """Return the key of a point."""
@@ -162,7 +160,7 @@ class VerdictCache(SourceMemory):
             self.entries.put(key, msgspec.json.encode(audit))
 
     def remarks(self) -> list[str]:
-        """Return what the user should know: why results are not remembered, and what was wrong with the file."""
+        """Return what the user should know: why results are not remembered, and what was wrong with the store."""
         if self.entries is None:
             return []
         contradicted = []
@@ -170,7 +168,7 @@ class VerdictCache(SourceMemory):
             names = ", ".join(self._contradicted)
             what = "an earlier run remembered results that hold, under the same key as results that fail now"
             contradicted.append(f"{names}: {what}: something that they depend on cannot be seen; they are removed")
-        return [*self._why, *contradicted, *dict.fromkeys(self.entries.remarks)]
+        return [*self._why, *contradicted, *filter(None, [self.entries.failed])]
 
     def close(self) -> None:
         """Say again what the runs said that are recalled, store what this one said, and close the file.
@@ -227,7 +225,7 @@ def shared_entries() -> EntryStore | None:
         RequestError: the limit that is set is not a size.
     """
     size = limit()
-    return EntryStore(verdicts_file(), size) if size else None
+    return EntryStore(cache_folder("verdicts"), size) if size else None
 
 
 def _fails(result: Finding) -> bool:

@@ -93,11 +93,6 @@ def cache_folder(name: str) -> Path:
     return cache_root() / name
 
 
-def verdicts_file() -> Path:
-    """Return the file of remembered results."""
-    return cache_folder("verdicts") / "verdicts.sqlite"
-
-
 def limit_text() -> tuple[str, str]:
     """Return how large the remembered results may become, as it was written, and where."""
     if os.environ.get(LIMIT_VARIABLE):

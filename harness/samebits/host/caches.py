@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import shutil
@@ -11,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import RequestError
-from samebits.host.cache_folder import CACHES, LIMIT_FILE, cache_folder, cache_root, parse_limit, verdicts_file
-from samebits.host.entry_store import EntryStore
+from samebits.host.cache_folder import CACHES, LIMIT_FILE, cache_folder, cache_root, parse_limit
 from samebits.host.output_files import write_text
 
 DAY = 86400
@@ -28,7 +26,8 @@ class CacheRow:
         path: its folder.
         entries: how many there are.
         bytes: how much space they take on disk.
-        oldest, newest: the days, in UTC, on which the first and the last of them was written; null where it is empty.
+        oldest, newest: the days, in UTC, on which the first and the last of them was last used or written; null where
+            it is empty.
         removed: how many entries were removed now.
     """
 
@@ -50,16 +49,12 @@ def cache_row(name: str, removed: int = 0) -> CacheRow:
     """
     folder = cache_folder(name)
     children = _children(folder)
-    entries, times = len(children), [_stat(path)[1] for path in children]
-    if name == "verdicts" and verdicts_file().is_file():
-        with contextlib.closing(EntryStore(verdicts_file())) as store:
-            size = store.size()
-        entries, times = size.entries, [moment for moment in (size.oldest, size.newest) if moment is not None]
+    times = [_stat(path)[1] for path in children]
     return CacheRow(
         cache=name,
         holds=CACHES[name],
         path=str(folder),
-        entries=entries,
+        entries=len(children),
         bytes=sum(_size(path) for path in children),
         oldest=_day(min(times)) if times else None,
         newest=_day(max(times)) if times else None,
@@ -79,12 +74,6 @@ def clear(name: str, days: float | None = None) -> int:
     """
     before = None if days is None else time.time() - days * DAY
     children = _children(cache_folder(name))
-    if name == "verdicts" and verdicts_file().is_file():
-        with contextlib.closing(EntryStore(verdicts_file())) as store:
-            removed = store.drop(before)
-            if store.remarks:
-                raise RequestError(store.remarks[0])
-        return removed
     count = 0
     for path in children:
         if (before is None or _stat(path)[1] < before) and not _is_written(path):

@@ -114,8 +114,12 @@ class FileReads:
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         frame = sys._getframe(2)
-        read = self._read(event, arguments, frame)
-        if read is not None and read not in self._reads and _is_for_user(frame, read):
+        for_user = _is_for_user(frame)
+        read = None if for_user is False else self._read(event, arguments, frame)
+        if read is None or read in self._reads:
+            return
+        # In a thread that has no code of either, a pool reads for the code that waits for it.
+        if for_user or (threading.current_thread() is not threading.main_thread() and os.path.isfile(path_of(read))):
             self._reads[read] = os.path.exists(path_of(read))
 
     def _read(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> str | None:
@@ -188,17 +192,14 @@ def _change_times(path: str) -> list[int]:
         return []
 
 
-def _is_for_user(frame: FrameType | None, read: str) -> bool:
-    """Return whether it is not samebits itself that reads there, for its keys, digests and documents.
-
-    In a thread that has no code of either, a pool reads for the code that waits for it.
-    """
+def _is_for_user(frame: FrameType | None) -> bool | None:
+    """Return whether user code reads there, and not samebits for itself; None where there is code of neither."""
     while frame is not None:
         kind = _kind(frame.f_code.co_filename)
         if kind is not None:
             return kind
         frame = frame.f_back
-    return threading.current_thread() is not threading.main_thread() and os.path.isfile(path_of(read))
+    return None
 
 
 @functools.lru_cache(maxsize=65536)

@@ -193,7 +193,7 @@ class Checked:
 @pytest.fixture
 def checked(tmp_path: Path) -> Iterator[Checked]:
     before = jax.config.values["jax_default_matmul_precision"]
-    checked = Checked(write_tree(tmp_path / "tree"), tmp_path / "points.sqlite")
+    checked = Checked(write_tree(tmp_path / "tree"), tmp_path / "points")
     yield checked
     checked.forget_modules()
     jax.config.update("jax_default_matmul_precision", before)

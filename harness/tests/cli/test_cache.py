@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host.cache_folder import CACHES, verdicts_file
+from samebits.host.cache_folder import CACHES, cache_folder
 from samebits.host.entry_store import EntryStore
 from tests.support.invoke import samebits
 
@@ -22,16 +22,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fill() -> None:
-    store = EntryStore(verdicts_file())
+    store = EntryStore(cache_folder("verdicts"))
     store.put("a", b"x" * 100)
     store.put("b", b"y" * 100)
     store.close()
-    compiled = verdicts_file().parents[1] / "compiled"
+    compiled = cache_folder("compiled")
     compiled.mkdir()
     for name, days in (("old", 40), ("new", 0)):
         (compiled / name).write_bytes(b"z" * 5000)
         os.utime(compiled / name, (time.time() - days * 86400,) * 2)
-    environment = verdicts_file().parents[1] / "toolchains" / "abc" / "bin"
+    environment = cache_folder("toolchains") / "abc" / "bin"
     environment.mkdir(parents=True)
     (environment / "python").write_bytes(b"p" * 1000)
 

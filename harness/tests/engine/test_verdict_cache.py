@@ -72,7 +72,7 @@ class Memory:
         return LoadedPair(locator=locator, pair=pair, plan=plan(pair, self.request, 8))
 
     def cache(self, *, fresh: bool = False) -> VerdictCache:
-        entries = EntryStore(self.tree / "verdicts.sqlite")
+        entries = EntryStore(self.tree / ".verdicts")
         time.sleep(0.02)  # the clock of a file system moves in steps
         READS.begin()
         return BySources([self.tree], environment(), USUAL, [self.item], entries, fresh=fresh)
@@ -329,7 +329,7 @@ def test_no_space_means_no_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "10MB")
     entries = shared_entries()
     assert entries is not None
-    assert (entries.path, entries.limit) == (tmp_path / "verdicts" / "verdicts.sqlite", 10_000_000)
+    assert (entries.folder, entries.limit) == (tmp_path / "verdicts", 10_000_000)
     monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "much")
     with pytest.raises(RequestError, match="SAMEBITS_CACHE_LIMIT: 'much' is not a size; expected 0, or a number"):
         shared_entries()

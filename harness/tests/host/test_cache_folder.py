@@ -7,13 +7,12 @@ import platformdirs
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host.cache_folder import VARIABLE, cache_folder, cache_root, limit, limit_text, parse_limit, verdicts_file
+from samebits.host.cache_folder import VARIABLE, cache_folder, cache_root, limit, limit_text, parse_limit
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path))
     assert cache_folder("compiled") == tmp_path / "compiled"
-    assert verdicts_file() == tmp_path / "verdicts" / "verdicts.sqlite"
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", "")
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
     assert cache_folder("compiled") == tmp_path / "samebits" / "compiled"
