@@ -6,16 +6,16 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError, NotCovered, NothingCompared, RequestError
 from samebits.host.cache_keys import ByIdentity, key_of
-from samebits.numerics.seeds import generator
+from samebits.interpret import equation
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.labels import FLAGS, LabelDomain
 from samebits.programs.argument_writes import AFTER, Watched, WithWrites, fresh, returned, touched
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import bound
@@ -25,126 +25,56 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.validate import kind_words
 
-# The check that a map between two argument or output trees loses nothing: numbered elements are moved through it.
-Array = NDArray[Any]
+# The check that a map between two argument or output trees loses nothing: labelled elements are moved through it.
+_ONLY = "a map may only rename, split, join, reshape and transpose"
 
 
-def check_bijection(
-    where: str, leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any = None
-) -> None:
+def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any]) -> None:
     """Reject a map of which an element does not arrive, arrives twice, or is computed.
 
     Args:
         where: the pair, the variant and the map, for the message.
-        leaves: what the map takes, by path: anything with a shape, in elements. Typed random keys have a dtype of keys.
-        mapped: applies the map to concrete arrays by path, and gives the tree that it returns.
-        built: the mesh under which the side is traced, if any.
+        leaves: what the map takes, by path: anything with a shape and a dtype.
+        mapped: applies the map to arrays by path, and gives the tree that it returns.
 
     Raises:
         DeclarationError: the map is not one to one; the message names a leaf.
     """
-    numbered = _numbered({path: _shape(leaf) for path, leaf in leaves.items()})
-    moved = _moved(numbered, leaves, mapped, built)
-    known = np.sort(np.concatenate([array.reshape(-1) for array in numbered.values()]))
-    counts = np.zeros(known.size, np.int64)
-    for name, numbers in moved.items():
-        places = np.searchsorted(known, numbers)
-        if not np.array_equal(
-            np.append(known, -2)[places], numbers
-        ):  # -2 is not a number of an element: beyond the largest nothing fits
-            raise DeclarationError(
-                f"{where}: leaf '{name}' holds a value that no leaf brought; a map may only rename, split, join, "
-                "reshape and transpose"
-            )
-        counts += np.bincount(places, minlength=known.size)
-    if np.all(counts == 1):
-        return
-    for path, array in numbered.items():
-        times = counts[np.searchsorted(known, array.reshape(-1))]
+    import jax
+
+    def arrived(arrays: dict[str, Any]) -> dict[str, Any]:
+        paths = jax.tree_util.tree_leaves_with_path(mapped(arrays))
+        return {jax.tree_util.keystr(path): leaf for path, leaf in paths if hasattr(leaf, "dtype")}
+
+    # Of one dtype, so that nothing is cast where leaves of several are joined.
+    types = {
+        path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype if equation.is_key(leaf.dtype) else np.int32)
+        for path, leaf in leaves.items()
+    }
+    closed, shapes = jax.make_jaxpr(arrived, return_shape=True)(types)
+    domain = LabelDomain()
+    avals = dict(zip(sorted(types), closed.in_avals, strict=True))
+    inputs = {path: domain.input(path, equation.type_of(avals[path])) for path in types}
+    try:
+        moved = Interpreter(domain)(closed, *(inputs[path] for path in avals))
+    except NotCovered as error:
+        raise DeclarationError(f"{where}: {error}; {_ONLY}") from None
+    counts = np.zeros(sum(each.codes.size for each in inputs.values()), np.int64)
+    for name, value, aval in zip(sorted(shapes), moved, closed.out_avals, strict=True):
+        codes = domain.table.codes(value, equation.type_of(aval)).reshape(-1)
+        if np.any(codes < 0) or np.any(codes % FLAGS):  # a constant or the result of an operation
+            raise DeclarationError(f"{where}: leaf '{name}' holds a value that no leaf brought; {_ONLY}")
+        counts += np.bincount(domain.table.labels(codes), minlength=counts.size)
+    for source in domain.table.inputs:
+        times = counts[source.first : source.first + math.prod(source.kind.shape)]
         wrong = times[times != 1]
         if wrong.size:
             count = int(wrong[0])
             happened = "are lost" if count == 0 else f"arrive {count} times"
             raise DeclarationError(
-                f"{where}: {np.sum(wrong == count)} of {array.size} elements of leaf '{path}' {happened}; every "
+                f"{where}: {np.sum(wrong == count)} of {times.size} elements of leaf '{source.name}' {happened}; every "
                 "element must arrive exactly once"
             )
-
-
-def _moved(
-    numbered: Mapping[str, Array], leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any
-) -> dict[str, Array]:
-    """Return the numbers in each leaf that a map gives.
-
-    The devices of a slice that is only compiled for run nothing, and a trace does not leave its mesh: then the map is
-    called in a thread, in which nothing is being traced, under a mesh of this process.
-    """
-    import jax
-
-    def moved() -> dict[str, Array]:
-        concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
-        arrived = jax.tree_util.tree_leaves_with_path(mapped(concrete))
-        return {jax.tree_util.keystr(path): _numbers(leaf) for path, leaf in arrived if hasattr(leaf, "dtype")}
-
-    def moved_here() -> dict[str, Array]:
-        devices = jax.devices()
-        if len(devices) < built.size:
-            return moved()
-        here = np.array(devices[: built.size]).reshape(built.devices.shape)
-        with jax.set_mesh(jax.sharding.Mesh(here, built.axis_names, axis_types=built.axis_types)):
-            return moved()
-
-    if isinstance(built, jax.sharding.Mesh) and built.devices.flat[0] not in jax.devices():
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(moved_here).result()
-    with jax.ensure_compile_time_eval():  # a side is being traced
-        return moved()
-
-
-def _shape(leaf: Any) -> tuple[int, ...]:
-    """Return the shape of a leaf; of random keys, that of their words."""
-    import jax
-
-    if _is_key(leaf):
-        return tuple(jax.eval_shape(jax.random.key_data, leaf).shape)
-    return tuple(leaf.shape)
-
-
-def _is_key(leaf: Any) -> bool:
-    import jax
-
-    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
-
-
-def _numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Return arrays of distinct positive 31-bit numbers."""
-    sizes = {path: math.prod(shape) for path, shape in shapes.items()}
-    total = sum(sizes.values())
-    gaps = generator("adapt").integers(1, max((1 << 31) // (total + 1), 2), total)
-    numbers = generator("adapt", "order").permutation(np.cumsum(gaps)).astype(np.int32)
-    arrays, start = {}, 0
-    for path, shape in shapes.items():
-        arrays[path] = numbers[start : start + sizes[path]].reshape(shape)
-        start += sizes[path]
-    return arrays
-
-
-def _like(array: Array, leaf: Any) -> Any:
-    """Return the numbers as what the map takes: random keys where it takes keys."""
-    import jax
-
-    if _is_key(leaf):
-        words = jax.numpy.asarray(array, np.uint32)
-        return jax.random.wrap_key_data(words, impl=key_implementation(str(leaf.dtype)))
-    return jax.numpy.asarray(array)
-
-
-def _numbers(leaf: Any) -> Array:
-    """Return the numbers in a leaf that arrived; a leaf of another dtype was computed, and brings none of them."""
-    import jax
-
-    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf).reshape(-1)
-    return np.sort(array).astype(np.int64) if array.dtype.kind in "iu" else np.full(array.size, -1)
 
 
 # Outputs that are not compared, by pattern: what one side alone returns or keeps, such as a cache.
@@ -286,7 +216,7 @@ def side_call(
         if adapt is None or adapt.arguments is None:
             return assembled(arrays)
         change = adapt.arguments
-        check_bijection(f"{where}, arguments", arrays, lambda numbers: change(**assembled(numbers)), built)
+        check_bijection(f"{where}, arguments", arrays, lambda labelled: change(**assembled(labelled)))
         arguments: Any = change(**assembled(arrays))
         if isinstance(arguments, Mapping):
             return arguments
@@ -320,7 +250,7 @@ def side_call(
             )
         if adapt is None or adapt.outputs is None:
             return outcome
-        return _adapted(f"{where}, outputs", adapt.outputs, outputs, built)
+        return _adapted(f"{where}, outputs", adapt.outputs, outputs)
 
     return call
 
@@ -348,7 +278,7 @@ def _require_arrays(who: str, outputs: Any) -> None:
         raise DeclarationError(f"{who}: out{jax.tree_util.keystr(path)} is {what}; {advice}")
 
 
-def _adapted(where: str, change: Callable[..., Any], outputs: Any, built: Any) -> Any:
+def _adapted(where: str, change: Callable[..., Any], outputs: Any) -> Any:
     """Return what a declaration makes of the outputs of a side, once it is seen to lose and to repeat none."""
     from jax.tree_util import tree_structure, tree_unflatten
 
@@ -356,8 +286,7 @@ def _adapted(where: str, change: Callable[..., Any], outputs: Any, built: Any) -
     check_bijection(
         where,
         named_leaves(outputs, "forward"),
-        lambda numbers: change(tree_unflatten(structure, list(numbers.values()))),
-        built,
+        lambda labelled: change(tree_unflatten(structure, list(labelled.values()))),
     )
     return change(outputs)
 
