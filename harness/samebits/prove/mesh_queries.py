@@ -12,7 +12,6 @@ import gc
 import inspect
 import sys
 import threading
-import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ Note = Callable[[FrameType, FunctionType], None]
 
 
 class WatchedFunctions:
-    """The functions and methods of loaded modules, whatever wraps them; not those defined inside of other functions.
+    """The functions and methods that there are of some files, whatever wraps or holds them.
 
     Their code is replaced and not their names, so that calls by who imported them before are noted too.
 
@@ -47,10 +46,8 @@ class WatchedFunctions:
     """
 
     def __init__(self, files: Collection[str]) -> None:
-        modules = [module for module in list(sys.modules.values()) if getattr(module, "__file__", None) in files]
-        functions = {id(function): function for module in modules for function in _of(vars(module).values(), files)}
-        self._functions = tuple(functions.values())
-        self._originals = tuple(map(_copy, self._functions))
+        self._functions = [function for function in _all_functions() if function.__code__.co_filename in files]
+        self._originals = [*map(_copy, self._functions)]
         self._replacements = [_replacement(function, number, self) for number, function in enumerate(self._functions)]
         self._note: Note = lambda caller, function: None
         self._ignores: Callable[[str], bool] = lambda file: True
@@ -89,44 +86,15 @@ def _replace(functions: Sequence[FunctionType], codes: Sequence[CodeType]) -> No
         function.__code__ = code
 
 
-def _of(values: Iterable[Any], files: Collection[str]) -> Iterator[FunctionType]:
-    """The functions of files among values, in what wraps them, and in classes, whatever module these name as theirs."""
-    for value in values:
-        for function in _unwrapped(value):
-            if function.__code__.co_filename in files:
-                yield function
-        if isinstance(value, type):
-            yield from _of([inner for inner in vars(value).values() if not isinstance(inner, type)], files)
-
-
-def _unwrapped(value: Any) -> Iterator[FunctionType]:
-    """The functions that a value of a namespace consists of, or calls: as of a property or a decorated function."""
-    if isinstance(value, property):
-        inner = [value.fget, value.fset, value.fdel]
-    elif isinstance(value, functools.cached_property):
-        inner = [value.func]
-    elif isinstance(value, staticmethod | classmethod):
-        inner = [value.__func__]
-    elif isinstance(value, FunctionType):
-        yield value
-        inner = [
-            vars(value).get("__wrapped__"),
-            *(cell.cell_contents for cell in value.__closure__ or () if _has(cell)),
-        ]
-    elif callable(value) and not isinstance(value, type):  # caches, also those that are written in C++
-        inner = [thing for thing in gc.get_referents(value) if isinstance(thing, FunctionType)]
-    else:
-        return
-    for function in inner:
-        yield from _unwrapped(function)
-
-
-def _has(cell: types.CellType) -> bool:
-    """Return whether a free variable of a function is a function."""
+def _all_functions() -> list[FunctionType]:
+    """List the functions of this process."""
+    is_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()  # what is frozen is not listed
     try:
-        return isinstance(cell.cell_contents, FunctionType)
-    except ValueError:  # it is empty
-        return False
+        return [thing for thing in gc.get_objects() if type(thing) is FunctionType]
+    finally:
+        if is_frozen:
+            gc.freeze()
 
 
 def _copy(function: FunctionType) -> FunctionType:
