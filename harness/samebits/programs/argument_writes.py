@@ -86,7 +86,7 @@ class Watched:
             paths |= {*gone, *new, *changed}
             changes += [(path, f"removes {path}", "") for path in gone]
             changes += [(p, f"sets {p}", repr(after[p])) for p in (*new, *changed) if not _is_number(after[p])]
-            if not (gone or new) and not _equal(structure, other):
+            if not (gone or new) and not are_equal(structure, other):
                 changes.append((name, f"changes what is in '{name}' beside arrays", str(other)))
                 paths.add(name)
         if not paths:
@@ -128,10 +128,11 @@ def _same(before: Any, after: Any) -> bool:
         return True
     if hasattr(before, "shape") or hasattr(after, "shape"):
         return False
-    return type(before) is type(after) and _equal(before, after)
+    return type(before) is type(after) and are_equal(before, after)
 
 
-def _equal(first: Any, second: Any) -> bool:
+def are_equal(first: Any, second: Any) -> bool:
+    """Compare two values; those that cannot be compared count as equal."""
     try:
         return bool(first == second)
     except Exception:  # of what a class of the user's says of equality, as of arrays

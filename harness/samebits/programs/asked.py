@@ -28,43 +28,33 @@ class Asked:
         self.outside = self.outside or other.outside
 
 
-class _Recorder:
-    """What is recorded in this process: one object, because code that asks is called by code that asks.
-
-    Attributes:
-        open: the records that are being made, the innermost last.
-    """
-
-    def __init__(self) -> None:
-        self.open: list[Asked] = []
-
-
-_RECORDER = _Recorder()
+_OPEN: list[Asked] = []
+"""The records that are being made in this process, the innermost last: code that asks is called by code that asks."""
 
 
 @contextlib.contextmanager
 def recorded(questions: Asked) -> Iterator[None]:
     """Record questions there, inside."""
-    _RECORDER.open.append(questions)
+    _OPEN.append(questions)
     try:
         yield
     finally:
-        _RECORDER.open.pop()
+        _OPEN.pop()
 
 
 def record(question: tuple[Hashable, ...], *answer: Any) -> None:
     """Record a question with what is needed to ask it again, and the answer."""
-    if _RECORDER.open:
-        _RECORDER.open[-1].answers[question] = answer
+    if _OPEN:
+        _OPEN[-1].answers[question] = answer
 
 
 def record_all(questions: Asked) -> None:
     """Record questions that an earlier point has asked, whose conclusion is used again."""
-    if _RECORDER.open:
-        _RECORDER.open[-1].extend(questions)
+    if _OPEN:
+        _OPEN[-1].extend(questions)
 
 
 def record_outside(why: str) -> None:
     """Record that user code is asked in a way that is not recorded: the result is not remembered by its programs."""
-    if _RECORDER.open:
-        _RECORDER.open[-1].outside = why
+    if _OPEN:
+        _OPEN[-1].outside = why

@@ -15,7 +15,7 @@ import numpy as np
 
 from samebits.errors import CheckerBroken, CouldNotRun
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
-from samebits.programs.argument_writes import WithWrites, returned, writes_apart
+from samebits.programs.argument_writes import WithWrites, are_equal, returned, writes_apart
 from samebits.programs.placement import on_host
 from samebits.programs.program_cache import Program
 
@@ -108,7 +108,7 @@ def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[C
             f"map the variant's outputs by adapt; {_leaves_apart(reference.leaves, optimized.leaves)}"
         )
         return [_of_structure(name, detail)]
-    if not _are_equal(reference.tree, optimized.tree):
+    if not same_structure(reference, optimized):
         detail = f"both print as {reference.structure}, but their static data is not equal; return equal trees"
         return [_of_structure(name, detail)]
     return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
@@ -140,18 +140,13 @@ def _type(leaf: Leaf) -> str:
 
 
 def same_structure(reference: HostTree, optimized: HostTree) -> bool:
-    """Return whether two outputs are one tree, as `compare_trees` decides it: containers and static data count."""
-    return reference.structure == optimized.structure and _are_equal(reference.tree, optimized.tree)
+    """Return whether two outputs are one tree, as `compare_trees` decides it: containers and static data count.
 
-
-def _are_equal(reference: Any, optimized: Any) -> bool:
-    """Tell whether jax takes two structures for one; where it cannot compare static data, what is printed counts."""
-    if reference is None or optimized is None:
-        return True
-    try:
-        return bool(reference == optimized)
-    except Exception:  # of what a class of the user's says of equality, as of arrays
-        return True
+    Where jax cannot compare static data, what is printed counts.
+    """
+    if reference.tree is None or optimized.tree is None:
+        return reference.structure == optimized.structure
+    return reference.structure == optimized.structure and are_equal(reference.tree, optimized.tree)
 
 
 def check_comparator() -> None:

@@ -388,7 +388,7 @@ def drawn_values(
             return equal_array(arg, name, shape, dtype, case)
         below = arg_below(arg, name, case)
         if below is not None:
-            return _below(below, rng, shape, dtype)
+            return _integers(Integers(high=below), rng, shape, dtype, where)
         array = distinct_normal(rng, shape, dtype, arg.values)
         _refuse_equal_rows(array, where)
         return array
@@ -425,14 +425,6 @@ def _distinct_integers(rng: np.random.Generator, count: int, dtype: np.dtype[Any
     if stride > 1:  # multiples of a power of two would leave the low bits untried
         places = places + rng.integers(0, stride, count, np.uint64).astype(object)
     return np.array(places.tolist(), np.int64 if low else np.uint64).astype(dtype)
-
-
-def _below(below: int, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Draw integers of `[0, below)`, with the bounds themselves present where there is room for both."""
-    array = rng.integers(0, below, shape)
-    if array.size > 1:
-        array.reshape(-1)[rng.choice(array.size, 2, replace=False)] = (0, below - 1)
-    return array.astype(dtype)
 
 
 def _integers(

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 
 from samebits.errors import CouldNotRun, DeclarationError
-from samebits.host.cache_keys import ByIdentity
+from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.environment import compile_options, configuration
 from samebits.host.group import LockstepGroup
 from samebits.host.interrupts import Stop
@@ -178,7 +178,8 @@ class Program:
 
         Only the branch of this platform is left there; a compilation shared with an equal text has the other's scopes.
         """
-        if not _has_scope(self.traced.jaxpr, EMULATED):  # the text with its scopes takes as long as the lowering
+        scopes = (str(equation.source_info.name_stack) for equation in equations(self.traced.jaxpr))
+        if not any(EMULATED in scope for scope in scopes):  # the text with its scopes takes as long as the lowering
             return ()
         text = self.lower().as_text(debug_info=True)
         return tuple(sorted(set(re.findall(rf"\b{EMULATED}(\w+)", text))))
@@ -334,22 +335,21 @@ def _alike(program: Program) -> Hashable:
         raise DeclarationError(f"{program.label} an array that it captures was changed in place after it was traced")
     program.captured = captured_arrays(program.traced.jaxpr)
     place = mesh and (mesh.axis_names, mesh.devices.shape, tuple(device.id for device in mesh.devices.flat))
-    trees = lowered.in_tree, lowered.out_tree
-    apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
-    return text.digest, program.setup.x64, program.setup.options, place, program.captured, apart or trees
+    trees = ByIdentity(program) if program.calls_python else structure_key((lowered.in_tree, lowered.out_tree))
+    return text.digest, program.setup.x64, program.setup.options, place, program.captured, trees
 
 
-def _has_scope(jaxpr: Any, start: str) -> bool:
-    """Return whether an equation lies in a `jax.named_scope` whose name starts so."""
-    return any(start in str(equation.source_info.name_stack) for equation in equations(jaxpr))
-
-
-def _hashable(trees: Any) -> bool:
+def structure_key(structure: Any) -> Hashable:
+    """Return a key of what a tree is built from: jax compares its structures, and everything else counts by content."""
+    if isinstance(structure, tuple):
+        return tuple(map(structure_key, structure))
+    if not isinstance(structure, jax.tree_util.PyTreeDef):
+        return key_of(structure)
     try:
-        hash(trees)
-    except TypeError:  # what a class of the user's says of its nodes need not be
-        return False
-    return True
+        hash(structure)
+    except TypeError:  # what a class of the user's says of its nodes need not have a hash
+        return ByIdentity(structure)
+    return ("tree", structure)
 
 
 def _compile(lowered: Any, setup: CompileSetup) -> Any:
@@ -400,21 +400,6 @@ def trace_alone(
                     "trace gives a different program; draw them from a seeded generator, or pass them as an argument"
                 )
     return program
-
-
-def traced_or_none(
-    who: str,
-    active: Callable[[], AbstractContextManager[None]],
-    make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
-    around: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Any:
-    """Trace what `make` gives, as `trace_alone` does; None where anything of it raises."""
-    try:
-        return trace_alone(who, active, *make(), around)
-    except BaseException as error:  # `sys.exit()` is no `Exception`
-        if Stop.caused(error):
-            raise
-        return None
 
 
 def shown(lowered: Any, jaxpr: Any) -> tuple[str, str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import DeclarationError, NotCovered, NothingCompared, RequestError
-from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.interpret import equation
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import FLAGS, LabelDomain
@@ -289,18 +288,3 @@ def _adapted(where: str, change: Callable[..., Any], outputs: Any) -> Any:
         lambda labelled: change(tree_unflatten(structure, list(labelled.values()))),
     )
     return change(outputs)
-
-
-def structure_key(structure: Any) -> Hashable:
-    """Return a key of what a tree is built from: jax compares its structures, and everything else counts by content."""
-    import jax
-
-    if isinstance(structure, tuple):
-        return tuple(map(structure_key, structure))
-    if not isinstance(structure, jax.tree_util.PyTreeDef):
-        return key_of(structure)
-    try:
-        hash(structure)
-    except TypeError:  # what a class of the user's says of its nodes need not have a hash
-        return ByIdentity(structure)
-    return ("tree", structure)

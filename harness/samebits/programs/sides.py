@@ -14,6 +14,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity, key_of
+from samebits.host.interrupts import Stop
 from samebits.interpret.interpreter import CALLS
 from samebits.interpret.literals import number
 from samebits.numerics import floats
@@ -31,9 +32,9 @@ from samebits.programs.placement import (
     settled,
     sharding,
 )
-from samebits.programs.program_cache import CompileSetup, Program, Programs, traced_or_none
+from samebits.programs.program_cache import CompileSetup, Program, Programs, structure_key, trace_alone
 from samebits.programs.shared_state import SharedState, values_around
-from samebits.programs.side_call import side_call, structure_key
+from samebits.programs.side_call import side_call
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.meshes import MeshSpec, Mode
@@ -380,11 +381,14 @@ class TracedSides:
 
     def traced_alone(self, side: str, site: Site) -> Any:
         """Return the program of `by_itself`, traced again; None where that raises."""
-        who = f"{self.pair.name}: '{side}'"
-        call = self._call(side, site)
-        traced = traced_or_none(who, site.setup.active, lambda: (call, (self.types(site),)), self.state.put_back)
-        if traced is not None:
-            self._note_writes(side, site.case, traced)
+        who, call = f"{self.pair.name}: '{side}'", self._call(side, site)
+        try:
+            traced = trace_alone(who, site.setup.active, call, (self.types(site),), self.state.put_back)
+        except BaseException as error:  # `sys.exit()` is no `Exception`
+            if Stop.caused(error):
+                raise
+            return None
+        self._note_writes(side, site.case, traced)
         return traced
 
     @_once_at

@@ -11,7 +11,10 @@ import pytest
 from samebits.errors import DeclarationError
 from samebits.host.interrupts import Stop
 from samebits.host.isolation import take_notes
-from samebits.programs.program_cache import trace_alone, traced_or_none
+from samebits.programs.program_cache import Programs, trace_alone
+from samebits.programs.sides import Site, TracedSides
+from samebits.schema.meshes import MeshSpec
+from tests.support.toys import toy
 
 _X = (jax.ShapeDtypeStruct((4,), np.float32),)
 
@@ -63,8 +66,10 @@ def test_a_draw_that_the_program_does_not_hold_is_accepted() -> None:
 
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(0), KeyboardInterrupt()])
 def test_what_cannot_be_traced_is_none(error: BaseException) -> None:
-    def raising(x: jax.Array) -> jax.Array:
+    def raising(x: jax.Array, *, factor: float) -> jax.Array:
         raise error
 
+    pair = toy(fast=raising)
+    site = Site(case=pair.cases[0], dtype="float32", mesh=MeshSpec.parse("none"), mode="auto", built=None)
     with Stop().listening():
-        assert traced_or_none("'fast'", contextlib.nullcontext, lambda: (raising, _X)) is None
+        assert TracedSides(pair, Programs(threads=1)).traced_alone("fast", site) is None
