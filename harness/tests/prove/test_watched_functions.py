@@ -150,7 +150,7 @@ def test_a_call_of_another_thread_does_the_same(module: ModuleType) -> None:
     assert results == [(1, 2, 3)]
 
 
-def test_functions_of_jax_that_tell_of_meshes_are_watched_though_frozen() -> None:
+def test_functions_that_tell_of_meshes_are_watched_though_frozen() -> None:
     gc.freeze()
     watched = WatchedFunctions(frozenset(mesh_queries._asked_by_file()))
     assert {"make_mesh", "device_count", "get_abstract_mesh"} <= {each.__name__ for each in watched._functions}
