@@ -50,24 +50,18 @@ class WatchedFunctions:
         self._originals = [*map(_copy, self._functions)]
         self._replacements = [_replacement(function, number, self) for number, function in enumerate(self._functions)]
         self._note: Note = lambda caller, function: None
-        self._ignores: Callable[[str], bool] = lambda file: True
 
     @contextmanager
-    def noting(self, note: Note, ignores: Callable[[str], bool]) -> Iterator[None]:
-        """Inside, calls of the functions are noted, in any thread; what they do and return is unchanged.
-
-        Args:
-            note: called for each call that is noted.
-            ignores: whether calls from a file are not noted; called at each call, so it must be fast.
-        """
-        before, codes = (self._note, self._ignores), [function.__code__ for function in self._functions]
-        self._note, self._ignores = note, ignores
+    def noting(self, note: Note) -> Iterator[None]:
+        """Note calls of the functions, in any thread; what they do and return is unchanged."""
+        before, codes = self._note, [function.__code__ for function in self._functions]
+        self._note = note
         _replace(self._functions, self._replacements)
         try:
             yield
         finally:
             _replace(self._functions, codes)
-            self._note, self._ignores = before
+            self._note = before
 
     def original(self, number: int) -> FunctionType:
         """Note a call, and return the function as it was; replaced code calls this."""
@@ -76,8 +70,7 @@ class WatchedFunctions:
             caller = sys._getframe(2)
         except ValueError:  # called from C++, without a Python frame
             return function
-        if not self._ignores(caller.f_code.co_filename):
-            self._note(caller, function)
+        self._note(caller, function)
         return function
 
 
@@ -258,15 +251,16 @@ def _watching() -> Iterator[None]:
                 queries.append(query)
 
     def call(caller: FrameType, function: FunctionType) -> None:
-        code = function.__code__
-        note(caller, _asks(code.co_name, of_file[code.co_filename]), code.co_name)
+        if not _is_of_jax(caller.f_code.co_filename):  # most calls
+            code = function.__code__
+            note(caller, _asks(code.co_name, of_file[code.co_filename]), code.co_name)
 
     for kind in (Mesh, AbstractMesh):
         for name in _PLAIN:
             if name not in vars(kind):
                 setattr(kind, name, _Watched(name, note))
     try:
-        with _functions().noting(call, _is_of_jax):
+        with _functions().noting(call):
             yield
     finally:
         for kind in (Mesh, AbstractMesh):
@@ -441,7 +435,7 @@ class SideQueries:
 
     @contextmanager
     def watch(self, program: Program) -> Iterator[None]:
-        """The context in which the code of a program is traced."""
+        """Note what the code of a program asks, inside."""
         if not self._is_on:
             yield
             return

@@ -77,7 +77,7 @@ def names_noted(module: ModuleType, action: Callable[[], object]) -> tuple[objec
     """What an action returns, and which functions of a module are called meanwhile."""
     names: list[str] = []
     watched = WatchedFunctions({str(module.__file__)})
-    with watched.noting(lambda _, function: names.append(function.__qualname__), lambda file: False):
+    with watched.noting(lambda _, function: names.append(function.__qualname__)):
         result = action()
     return result, names
 
@@ -107,16 +107,6 @@ def test_who_imported_a_function_before_is_noted(module: ModuleType) -> None:
     assert names_noted(module, functools.partial(imported_before, 1)) == ((1, 2, 3), ["plain"])
 
 
-def test_calls_from_an_ignored_file_are_not_noted(module: ModuleType) -> None:
-    """This file calls `plain` and a wrapper; the wrapper, of the other file, calls `decorated`."""
-    names: list[str] = []
-    watched = WatchedFunctions({str(module.__file__)})
-    with watched.noting(lambda _, function: names.append(function.__name__), lambda file: file == __file__):
-        module.plain(1)
-        module.decorated(1)
-    assert names == ["decorated"]
-
-
 def test_nothing_is_left_behind(module: ModuleType) -> None:
     before = {name: value.__code__ for name, value in vars(module).items() if isinstance(value, FunctionType)}
     names_noted(module, functools.partial(module.plain, 1))
@@ -130,8 +120,8 @@ def test_a_watcher_inside_of_one_leaves_it_as_it_was(module: ModuleType, is_same
     names: list[str] = []
     first = WatchedFunctions({str(module.__file__)})
     second = first if is_same else WatchedFunctions({str(module.__file__)})
-    with first.noting(lambda _, function: names.append(f"outer {function.__name__}"), lambda file: False):
-        with second.noting(lambda _, function: names.append(f"inner {function.__name__}"), lambda file: False):
+    with first.noting(lambda _, function: names.append(f"outer {function.__name__}")):
+        with second.noting(lambda _, function: names.append(f"inner {function.__name__}")):
             assert module.plain(1) == (1, 2, 3)
         assert module.Thing.static() == "static"
     assert module.plain(1) == (1, 2, 3)
