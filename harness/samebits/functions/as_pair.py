@@ -98,9 +98,6 @@ def check_renames(
         names, variant: of the arguments of the call, and the second function.
         option: names it in messages.
         by_name: whether an argument whose own name the second function has too is passed as that one.
-
-    Raises:
-        RequestError: there is one.
     """
     names, parameters = tuple(names), parameters_of(variant)
     own = {p.name for p in parameters or ()}
@@ -234,11 +231,7 @@ def pair_of(request: CompareRequest) -> Pair:
 
 
 def _require_concrete(call: Mapping[str, Any]) -> None:
-    """Reject arguments that are traced by a transformation around the call.
-
-    Raises:
-        RequestError: one is.
-    """
+    """Reject arguments that are traced by a transformation around the call."""
     import jax
 
     for name, value in call.items():
@@ -254,11 +247,7 @@ def takes_mesh(side: Callable[..., Any], mesh: MeshSpec) -> bool:
 
 
 def mesh_of(request: CompareRequest) -> MeshSpec:
-    """Return the mesh of a request: the one asked for, or that of the arrays, or none.
-
-    Raises:
-        RequestError: it is not a mesh, or the arrays lie on two.
-    """
+    """Return the mesh of a request: the one asked for, or that of the arrays, or none."""
     import jax
 
     asked_for = request.options.mesh
@@ -319,11 +308,7 @@ def _check_call(
 
 
 def _declared(name: str, value: Any, specs: Any) -> ArgTree:
-    """Return an argument of the call as it is declared.
-
-    Raises:
-        RequestError: it cannot be, as where a spec is longer than the shape; with its name.
-    """
+    """Return an argument of the call as it is declared."""
     try:
         return like(value, specs=specs)
     except DeclarationError as error:
@@ -331,11 +316,7 @@ def _declared(name: str, value: Any, specs: Any) -> ArgTree:
 
 
 def _as_stated(args: Mapping[str, ArgTree], options: CompareOptions) -> dict[str, ArgTree]:
-    """Return the arguments with what the call says of their values.
-
-    Raises:
-        RequestError: it names none of them.
-    """
+    """Return the arguments with what the call says of their values."""
     leaves = [path for name, tree in args.items() for path in tree.leaves(name)]
     for option, names in (("values", options.values), ("exactly", options.exactly)):
         unknown = next((name for name in names if name not in {*leaves, *args}), None)
@@ -356,11 +337,7 @@ def _as_stated(args: Mapping[str, ArgTree], options: CompareOptions) -> dict[str
 
 
 def _require_axes(args: Mapping[str, ArgTree], mesh: MeshSpec) -> None:
-    """Reject an array that is split over an axis which the mesh lacks.
-
-    Raises:
-        RequestError: it names the array and the axis.
-    """
+    """Reject an array that is split over an axis which the mesh lacks."""
     known = [name for name, _ in mesh.axes]
     leaves = {path: arg for name, tree in args.items() for path, arg in tree.leaves(name).items()}
     for path, arg in leaves.items():

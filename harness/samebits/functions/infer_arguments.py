@@ -90,11 +90,7 @@ def infer_arguments(
 
 
 def _require_parameters(reference: Callable[..., Any], given_names: Sequence[str]) -> None:
-    """Reject names that the first function has no parameter for, and a method without its object.
-
-    Raises:
-        RequestError: there is one.
-    """
+    """Reject names that the first function has no parameter for, and a method without its object."""
     if "self" in _needed(reference) and "self" not in given_names and class_remark(reference):
         raise RequestError(f"the first function takes {_text(reference)}{class_remark(reference)}")
     parameters = parameters_of(reference)
@@ -120,11 +116,7 @@ def _sides(reference: Callable[..., Any], variant: Callable[..., Any]) -> tuple[
 
 
 def _bound(side: Callable[..., Any], names: tuple[str, ...], rename: Mapping[str, str], place: str) -> Call:
-    """Return a function of the named arguments.
-
-    Raises:
-        RequestError: the side does not take them.
-    """
+    """Return a function of the named arguments."""
     try:
         binding = bind(place, side, names, rename)
     except DeclarationError as error:

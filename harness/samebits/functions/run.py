@@ -196,11 +196,7 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
 
 
 def _require_no_trace() -> None:
-    """Reject a call in a function that is being traced, where programs of its own are traced into that one.
-
-    Raises:
-        RequestError: it is one.
-    """
+    """Reject a call in a function that is being traced, where programs of its own are traced into that one."""
     import jax
 
     # `device_put` compiles nothing: 0.4 ms, where `zeros` takes 10 ms.
@@ -209,11 +205,7 @@ def _require_no_trace() -> None:
 
 
 def _require_devices(pair: Pair) -> None:
-    """Reject a mesh that is larger than the machine.
-
-    Raises:
-        RequestError: it is.
-    """
+    """Reject a mesh that is larger than the machine."""
     import jax
 
     mesh, available = pair_mesh(pair), len(jax.devices())

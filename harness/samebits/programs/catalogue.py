@@ -39,11 +39,7 @@ class Locator:
 
 
 def default_root() -> Path:
-    """Return the current folder, which must be a tree of pairs.
-
-    Raises:
-        RequestError: it has no suites.
-    """
+    """Return the current folder, which must be a tree of pairs."""
     folder = Path.cwd()
     if not (folder / SUITES).is_dir():
         raise RequestError(

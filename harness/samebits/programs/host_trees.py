@@ -78,11 +78,7 @@ def to_host(
 
 
 def declared_tree(program: Program, direction: str, written: bool = True) -> HostTree:
-    """Return the output of a traced program as `to_host` would fetch it, zeros for its numbers.
-
-    Raises:
-        CouldNotRun: a leaf has no dtype of NumPy, such as a random key.
-    """
+    """Return the output of a traced program as `to_host` would fetch it, zeros for its numbers."""
     info = program.traced.out_info if written else returned(program.traced.out_info)
     leaves = {}
     for path, leaf in named_leaves(info, direction).items():
@@ -153,9 +149,6 @@ def check_comparator() -> None:
     """Check that the comparison finds three planted differences: a flipped bit, the sign of a zero, and a wider dtype.
 
     It runs before the first pair of every run, so that a broken comparison is detected in the run that uses it.
-
-    Raises:
-        CheckerBroken: it found fewer or more differences than were planted.
     """
     honest = np.array([[1.5, -2.25], [0.0, 3.0]], np.float32)
     flipped, signed = honest.copy(), honest.copy()

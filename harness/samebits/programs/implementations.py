@@ -259,11 +259,7 @@ def bound(
 
 
 def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
-    """Reject a case whose arguments a side does not take, and note defaults that differ between the sides.
-
-    Raises:
-        DeclarationError: an argument is missing or not known.
-    """
+    """Reject a case whose arguments a side does not take, and note defaults that differ between the sides."""
     reference = implementation(pair, pair.reference_name)
     functions = [implementation(pair, side) for side in pair.sides if side not in pair.adapt]
     for name in case.context_meshes:

@@ -41,11 +41,7 @@ def made_array(
     dtype: np.dtype[Any],
     where: str,
 ) -> Array:
-    """Return the elements of an argument, made by a function of the user's.
-
-    Raises:
-        DeclarationError: it raised, or its values are of another shape, do not fit into the dtype, or are constant.
-    """
+    """Return the elements of an argument, made by a function of the user's."""
     try:
         array = np.asarray(make(rng, shape))
     except BaseException as error:  # `sys.exit()` is no `Exception`
@@ -63,11 +59,7 @@ def made_array(
 
 
 def _cast(array: Array, dtype: np.dtype[Any], where: str) -> Array:
-    """Return the values in another dtype; floats are rounded, and integers are cut off.
-
-    Raises:
-        DeclarationError: the dtype has nothing like them.
-    """
+    """Return the values in another dtype; floats are rounded, and integers are cut off."""
     wrong = f"{where}: its values function gave {array.dtype}"
     if np.iscomplexobj(array) and not floats.is_complex(dtype):
         raise DeclarationError(f"{wrong}; expected real numbers for {dtype.name}")
@@ -85,11 +77,7 @@ def _cast(array: Array, dtype: np.dtype[Any], where: str) -> Array:
 def uniform_array(
     values: Uniform, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], where: str
 ) -> Array:
-    """Draw floats of `[low, high]`, all different where the dtype has as many in the range.
-
-    Raises:
-        DeclarationError: the dtype is not one of real floats, or the range holds no two of its numbers.
-    """
+    """Draw floats of `[low, high]`, all different where the dtype has as many in the range."""
     if not floats.is_float(dtype):
         raise DeclarationError(
             f"{where} is {dtype.name}, and Uniform draws floats; give Integers(low=..., high=...), or another dtype"
@@ -134,11 +122,7 @@ UNLIKE = 6.0
 
 
 def given_array(values: Given, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Array:
-    """Return the array itself, in the dtype of the argument; for a case under `vmap`, as often as there are copies.
-
-    Raises:
-        DeclarationError: its shape is not the declared one.
-    """
+    """Return the array itself, in the dtype of the argument; for a case under `vmap`, as often as there are copies."""
     array = np.array(values.array, dtype)
     if values.copies:
         array = np.stack([array] * values.copies)
@@ -269,11 +253,7 @@ def arg_dtype(arg: Arg, dtype: str) -> np.dtype[Any]:
 
 
 def arg_shape(arg: Arg, name: str, case: Case) -> tuple[int, ...]:
-    """Return the shape of an argument with the case's sizes filled in.
-
-    Raises:
-        DeclarationError: a named dimension is not among the case's sizes.
-    """
+    """Return the shape of an argument with the case's sizes filled in."""
     shape = []
     for size in arg.shape:
         if isinstance(size, str):
@@ -293,11 +273,7 @@ def is_key(arg: Arg) -> bool:
 
 
 def key_implementation(dtype: str) -> str:
-    """Return the generator of random keys of a dtype such as `key<fry>`, as `jax.random.key` names it.
-
-    Raises:
-        DeclarationError: jax has no such generator.
-    """
+    """Return the generator of random keys of a dtype such as `key<fry>`, as `jax.random.key` names it."""
     tag = dtype.removeprefix("key<").removesuffix(">")
     if tag not in _KEY_NAMES:
         raise DeclarationError(f"dtype '{dtype}' is unknown; a random key is one of {', '.join(_KEY_DTYPES)}")
@@ -506,11 +482,7 @@ def special_values(dtype: Any, special: tuple[str, ...]) -> Array:
 
 # What values of inputs must be: integers in their declared bound or equal to what they must equal, floats finite.
 def arg_below(arg: Arg, name: str, case: Case) -> int | None:
-    """Return the number that all elements of an argument are below of, and at least 0; None where none is declared.
-
-    Raises:
-        DeclarationError: it names what is neither a size nor a static integer, or it is below 1.
-    """
+    """Return the number that all elements of an argument are below of, and at least 0; None where none is declared."""
     if not isinstance(arg.below, str):
         return arg.below
     below: int = value_of(arg.below, _numbers(arg.below, f"argument '{name}' is below", case))
@@ -522,11 +494,7 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
 
 
 def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> Any:
-    """Return what each element of an argument is, at these `places`; None where that is not declared.
-
-    Raises:
-        DeclarationError: it names what is not a size, a static integer or a place.
-    """
+    """Return what each element of an argument is, at these `places`; None where that is not declared."""
     if not isinstance(arg.equals, str):
         return arg.equals
     taken = next((size for size in case.numbers if INDEX.fullmatch(size)), None)
@@ -539,11 +507,7 @@ def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> An
 
 
 def equal_array(arg: Arg, name: str, shape: tuple[int, ...], dtype: Any, case: Case) -> Array:
-    """Return all elements of an argument that equals something.
-
-    Raises:
-        DeclarationError: it names what is not a size, a static integer or a place, or the dtype does not hold it.
-    """
+    """Return all elements of an argument that equals something."""
     places = {f"index{axis}": index for axis, index in enumerate(np.indices(shape, np.int64, sparse=True))}
     values = np.broadcast_to(np.asarray(arg_equals(arg, name, case, places), np.int64), shape)
     array: Array = values.astype(dtype)
@@ -556,11 +520,7 @@ def equal_array(arg: Arg, name: str, shape: tuple[int, ...], dtype: Any, case: C
 
 
 def _numbers(text: str, what: str, case: Case) -> dict[str, int]:
-    """Return the numbers that an expression names.
-
-    Raises:
-        DeclarationError: a name is neither a size nor a static integer.
-    """
+    """Return the numbers that an expression names."""
     # Not `case.numbers`: a size that is a symbol is kept as it is.
     known: dict[str, Any] = {n: value for n, value in {**case.statics, **case.sizes}.items() if n in case.numbers}
     for symbol in symbols_in(text):
@@ -574,11 +534,7 @@ def _numbers(text: str, what: str, case: Case) -> dict[str, int]:
 
 
 def check_values(arg: Arg, name: str, array: Array, case: Case) -> None:
-    """Reject values that a declared bound or formula leaves out.
-
-    Raises:
-        DeclarationError: an element is negative or not below the bound, or another number than it has to be.
-    """
+    """Reject values that a declared bound or formula leaves out."""
     below = arg_below(arg, name, case)
     if below is not None and array.size and not (array.min() >= 0 and array.max() < below):
         raise DeclarationError(
@@ -597,11 +553,7 @@ def check_values(arg: Arg, name: str, array: Array, case: Case) -> None:
 
 
 def check_finite(arrays: Mapping[str, Array], case: Case) -> None:
-    """Reject floats of which none is finite: whatever computes with them gives infinities and NaNs on both sides.
-
-    Raises:
-        DeclarationError: there are floats, and all are infinite or NaN.
-    """
+    """Reject floats of which none is finite: whatever computes with them gives infinities and NaNs on both sides."""
     numbers = {name: array for name, array in arrays.items() if array.size and _inexact(array.dtype)}
     if numbers and not any(np.isfinite(array).any() for array in numbers.values()):
         raise DeclarationError(

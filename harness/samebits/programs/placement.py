@@ -36,11 +36,7 @@ def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
 
 
 def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, built: Mesh | AbstractMesh | None) -> Any:
-    """Return the sharding of one array: over the mesh by its spec, or on the first device of this process alone.
-
-    Raises:
-        DeclarationError: a dimension does not divide by the axes that split it.
-    """
+    """Return the sharding of one array: over the mesh by its spec, or on the first device of this process alone."""
     if built is None:
         return jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     for dimension, entry in enumerate(spec):
@@ -85,11 +81,7 @@ def _is_packed(dtype: Any) -> bool:
 
 
 def require_held(dtype: np.dtype[Any], where: str) -> None:
-    """Reject a dtype that jax would shorten without a word.
-
-    Raises:
-        DeclarationError: it has 64 bits, and `jax_enable_x64` is off.
-    """
+    """Reject a dtype that jax would shorten without a word."""
     shorter = jax.dtypes.canonicalize_dtype(dtype)
     if shorter != dtype:
         raise DeclarationError(
@@ -175,11 +167,7 @@ def parts(sharding: Any, shape: tuple[int, ...]) -> dict[Index, list[int]]:
 def check_mesh_used(
     placed: Mapping[str, Any], outputs: Mapping[str, Any], mesh: MeshSpec, built: Mesh | AbstractMesh
 ) -> None:
-    """Hold the devices really used, and the mesh that was built, against the mesh's label.
-
-    Raises:
-        MeshNotUsed: an array lies on other devices, or the mesh has other axes.
-    """
+    """Hold the devices really used, and the mesh that was built, against the mesh's label."""
     if tuple(built.shape.items()) != mesh.axes:
         raise MeshNotUsed(f"mesh '{mesh.id}' was asked for, but the mesh that was built is {dict(built.shape)}")
     other = [axis for axis, kind in MeshSpec.of(built).fixed().items() if mesh.fixed().get(axis, kind) != kind]

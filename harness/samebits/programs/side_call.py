@@ -35,9 +35,6 @@ def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dic
         where: the pair, the variant and the map, for the message.
         leaves: what the map takes, by path: anything with a shape and a dtype.
         mapped: applies the map to arrays by path, and gives the tree that it returns.
-
-    Raises:
-        DeclarationError: the map is not one to one; the message names a leaf.
     """
     import jax
 
@@ -95,12 +92,7 @@ def is_ignored(path: str, patterns: Sequence[str]) -> bool:
 
 
 def ignored_note(patterns: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> str:
-    """Name the outputs that are ignored, for a note.
-
-    Raises:
-        RequestError: a pattern matches no output of either side.
-        NothingCompared: nothing of a side is left.
-    """
+    """Name the outputs that are ignored, for a note."""
     every = list(dict.fromkeys(path for paths in outputs.values() for path in paths))
     for pattern in patterns:
         if not any(is_ignored(path, (pattern,)) for path in every):
@@ -255,11 +247,7 @@ def side_call(
 
 
 def _require_arrays(who: str, outputs: Any) -> None:
-    """Reject what a side returned that jax has no array of: texts, objects, generators, coroutines.
-
-    Raises:
-        DeclarationError: it names the leaf and its type.
-    """
+    """Reject what a side returned that jax has no array of: texts, objects, generators, coroutines."""
     import jax
 
     leaves = jax.tree_util.tree_leaves_with_path(outputs, is_leaf=lambda node: isinstance(node, Iterator))

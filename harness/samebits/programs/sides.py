@@ -631,9 +631,6 @@ def on_own_mesh(sides: TracedSides, side: str, site: Site) -> Site:
     """Return the site on the very mesh that a side brings along, where that has the axes of the point; else the site.
 
     Its devices can be in another order, and jax holds an abstract mesh against its kind of devices.
-
-    Raises:
-        CouldNotRun: the side's own mesh has other axes than the point.
     """
     here = site.built is not None and sides.forward(side, site).error is None
     own = own_mesh(sides, side, site if here else replace(site, built=None, alone=True))

@@ -60,11 +60,7 @@ def _asked(reference: Callable[[Any], Any], variant: Callable[[Any], Any]) -> Qu
 
 
 def check_proofs() -> None:
-    """Have labels and fields decide the planted cases.
-
-    Raises:
-        CheckerBroken: a proof accepts a planted difference, or rejects equal programs.
-    """
+    """Have labels and fields decide the planted cases."""
     added = movement(_asked(lambda x: x[::-1], _adds_zeros))["out"]
     if not added.equal or RequiredFact("no_negative_zero", "x") not in added.promises:
         raise CheckerBroken("movement does not see that a zero is added, which changes -0.0; no proof can be trusted")

@@ -69,11 +69,7 @@ def _meant(word: str) -> str:
 
 
 def parse_arguments(words: Iterable[str]) -> dict[str, Arg]:
-    """Read several arguments; by name, in their order.
-
-    Raises:
-        RequestError: as `parse_argument`, or a name is given twice.
-    """
+    """Read several arguments; by name, in their order."""
     parsed: dict[str, Arg] = {}
     for word in words:
         name, arg = parse_argument(word)
@@ -84,11 +80,7 @@ def parse_arguments(words: Iterable[str]) -> dict[str, Arg]:
 
 
 def dtype_name(text: str, where: str) -> str:
-    """Return the full name of a dtype: `float32` of `f32`, `float8_e4m3fn` of `f8_e4m3fn`.
-
-    Raises:
-        RequestError: no such dtype, or none that jax computes with.
-    """
+    """Return the full name of a dtype: `float32` of `f32`, `float8_e4m3fn` of `f8_e4m3fn`."""
     import ml_dtypes
     import numpy as np
 

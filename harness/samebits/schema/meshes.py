@@ -270,11 +270,7 @@ class MeshSpec:
         )
 
     def require(self, available: int) -> None:
-        """Refuse a mesh that does not fit.
-
-        Raises:
-            MeshError: it needs more than `available` devices.
-        """
+        """Refuse a mesh that does not fit."""
         if self.devices > available:
             raise MeshError(
                 f"mesh '{self.id}' needs {self.devices} devices and {available} are there; "

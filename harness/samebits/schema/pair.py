@@ -233,11 +233,7 @@ class Pair:
         }
 
     def check_argument_names(self) -> None:
-        """Reject a contract's domain or a `rename` that refers to an argument that no case has.
-
-        Raises:
-            DeclarationError: the name matches none; or the arguments cannot be made.
-        """
+        """Reject a contract's domain or a `rename` that refers to an argument that no case has."""
         stated = [contract for contract in self.contracts if contract.domain is not None]
         if not stated and not self.rename:
             return
@@ -312,11 +308,7 @@ _TUPLES = (*_REQUIRED, "wide_meshes", "compiled", "contracts", "exemptions", "do
 
 
 def check_fields(pair: Pair) -> None:
-    """Reject a name that is not an id, fields that are not tuples, and empty fields.
-
-    Raises:
-        DeclarationError: there is one.
-    """
+    """Reject a name that is not an id, fields that are not tuples, and empty fields."""
     check_id("pair", pair.name)
     where = f"pair '{pair.name}'"
     for what in _TUPLES:
@@ -330,11 +322,7 @@ def check_fields(pair: Pair) -> None:
 
 
 def check_pair(pair: Pair) -> None:
-    """Reject repeated names, and names that the pair does not declare.
-
-    Raises:
-        DeclarationError: there is one.
-    """
+    """Reject repeated names, and names that the pair does not declare."""
     where = f"pair '{pair.name}'"
     check_unique(where, "case", tuple(case.id for case in pair.cases))
     check_unique(where, "dtype", pair.dtypes)
@@ -358,11 +346,7 @@ def check_pair(pair: Pair) -> None:
 
 
 def transformed_cases(pair: Pair) -> list[Case]:
-    """Return the cases that `transforms` requests, except those that a copy of the declaration has already.
-
-    Raises:
-        DeclarationError: a transform is repeated, unknown, or not possible for this pair.
-    """
+    """Return the cases that `transforms` requests, except those that a copy of the declaration has already."""
     check_unique(f"pair '{pair.name}'", "transform", pair.transforms)
     check_known(f"pair '{pair.name}'", "transform", pair.transforms, TRANSFORMS)
     for transform in pair.transforms:

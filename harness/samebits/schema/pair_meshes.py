@@ -28,11 +28,7 @@ WIDEST = 8
 
 
 def canonical_meshes(pair: str, meshes: Iterable[str]) -> tuple[str, ...]:
-    """Return each mesh by the id that results, filters and replays have.
-
-    Raises:
-        DeclarationError: one is malformed.
-    """
+    """Return each mesh by the id that results, filters and replays have."""
     try:
         return tuple(MeshSpec.parse(mesh).id for mesh in meshes)
     except MeshError as error:
@@ -47,11 +43,7 @@ def with_canonical_meshes(cases: Iterable[Case]) -> Iterator[Case]:
 
 
 def check_meshes(pair: Declaration) -> None:
-    """Reject meshes that are too large for every machine, and axes that are those of a mesh misspelt.
-
-    Raises:
-        DeclarationError: there is one.
-    """
+    """Reject meshes that are too large for every machine, and axes that are those of a mesh misspelt."""
     for mesh in pair.meshes:
         devices = MeshSpec.parse(mesh).devices
         if devices > WIDEST:
@@ -81,9 +73,6 @@ def check_spec_axes(pair: Declaration, args: Mapping[str, Arg]) -> None:
     """Reject an axis of a spec that no mesh has and that is spelt almost like one: it would split nothing, unseen.
 
     Other axes that no mesh of the pair has are left out, as those are that one mesh lacks.
-
-    Raises:
-        DeclarationError: there is one.
     """
     known = _axes(pair)
     for name, arg in args.items():
@@ -99,11 +88,7 @@ def check_spec_axes(pair: Declaration, args: Mapping[str, Arg]) -> None:
 
 
 def require_axes(pair: Declaration, mesh: MeshSpec) -> None:
-    """Reject a mesh with an axis that the pair does not have.
-
-    Raises:
-        MeshError: it has one.
-    """
+    """Reject a mesh with an axis that the pair does not have."""
     for axis in mesh.names:
         if axis not in pair.axes:
             near = difflib.get_close_matches(axis, pair.axes, n=1)

@@ -72,9 +72,6 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
         where: the declaration, for messages.
         declared: by the name of a size its expression, or by the name of a symbol its smallest value as in ">= 2".
         known: by the name of a size its declared number; None where there is none, as of a mesh axis.
-
-    Raises:
-        DeclarationError: a name is not a size, an expression is malformed, or it cannot be the declared number.
     """
     for name, text in declared.items():
         if not isinstance(text, str):
@@ -155,9 +152,6 @@ def check_expression(
     """Reject what is not an expression of sizes.
 
     `divided` and `subtracted` say what to write where it divides or subtracts a symbol; None where it may.
-
-    Raises:
-        DeclarationError: it is not one.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -200,11 +194,7 @@ def _substituted(where: str, name: str, texts: Mapping[str, str], above: tuple[s
 
 
 def _check_lowest(where: str, symbols: SizeSymbols, lowest: Mapping[str, int], known: Mapping[str, int | None]) -> None:
-    """Reject a smallest value of what is not a free symbol, or below 1; and sizes that could be below 1.
-
-    Raises:
-        DeclarationError: there is one.
-    """
+    """Reject a smallest value of what is not a free symbol, or below 1; and sizes that could be below 1."""
     free = symbols.free(tuple(known))
     for symbol, low in lowest.items():
         if symbol in symbols.expressions or symbol not in free:
@@ -225,11 +215,7 @@ def _check_lowest(where: str, symbols: SizeSymbols, lowest: Mapping[str, int], k
 
 
 def _check_numbers(where: str, symbols: SizeSymbols, known: Mapping[str, int | None]) -> None:
-    """Reject expressions that cannot be the declared numbers.
-
-    Raises:
-        DeclarationError: no values of the symbols give them.
-    """
+    """Reject expressions that cannot be the declared numbers."""
     sizes = {name: number for name, number in known.items() if number is not None}
     alone = {name: sizes[name] for name in symbols.expressions if name in sizes}
     for name, number in alone.items():

@@ -65,9 +65,6 @@ def spread(layout: str, devices: int) -> MeshSpec:
     """Return the mesh of a layout on so many devices: the size written `*` takes what the others leave.
 
     Equivalent to `MeshSpec.parse(layout.replace("*", str(devices // others)))`.
-
-    Raises:
-        MeshError: malformed, more than one star, or it does not fit.
     """
     fixed = fixed_part(layout)
     if fixed.devices > devices or ("*" in layout and devices % fixed.devices):
@@ -76,11 +73,7 @@ def spread(layout: str, devices: int) -> MeshSpec:
 
 
 def fixed_part(layout: str) -> MeshSpec:
-    """Return the mesh of a layout with 1 for the size left open.
-
-    Raises:
-        MeshError: malformed, or more than one size left open.
-    """
+    """Return the mesh of a layout with 1 for the size left open."""
     if layout.count("*") > 1:
         raise MeshError(f"layout '{layout}' has {layout.count('*')} stars; expected at most one size left open")
     return MeshSpec.parse(layout.replace("*", "1"))

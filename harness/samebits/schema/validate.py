@@ -120,11 +120,7 @@ def check_spec(where: str, spec: Any, dimensions: int) -> None:
 def check_pattern(
     where: str, what: str, pattern: str, known: tuple[str, ...], examples: tuple[str, ...] | None = None
 ) -> None:
-    """Reject a pattern that matches nothing: a promise about no result; `examples` are what the message lists.
-
-    Raises:
-        DeclarationError: no name matches.
-    """
+    """Reject a pattern that matches nothing: a promise about no result; `examples` are what the message lists."""
     if not any(fnmatchcase(name, pattern) for name in known):
         raise DeclarationError(f"{where}: {what}={pattern} matches nothing; {expected(pattern, examples or known)}")
 

@@ -43,11 +43,7 @@ def report(config: pytest.Config, code: int) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Start jax among the processes, where an option or the environment asks for it; all but process 0 print nothing.
-
-    Raises:
-        pytest.UsageError: xdist is active, or the others are not reached.
-    """
+    """Start jax among the processes where that is asked for; all but process 0 print nothing."""
     asked_by_option = config.getoption("--samebits-distributed")
     if not asked_by_option and os.environ.get(DISTRIBUTED, "") in ("", "0"):
         return

@@ -105,11 +105,7 @@ def add_option(group: pytest.OptionGroup) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Make ready to gather results, where a page was asked for.
-
-    Raises:
-        pytest.UsageError: the page cannot be written.
-    """
+    """Make ready to gather results, where a page was asked for."""
     file = config.getoption(OPTION)
     if file is None:
         return
