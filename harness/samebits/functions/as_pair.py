@@ -93,11 +93,7 @@ def check_renames(
 ) -> None:
     """Reject renamed arguments that the call does not have, or that the second function does not call so.
 
-    Args:
-        renamed: by the name of an argument, what the second function calls it.
-        names, variant: of the arguments of the call, and the second function.
-        option: names it in messages.
-        by_name: whether an argument whose own name the second function has too is passed as that one.
+    With `by_name` an argument whose own name the second function has too is passed as that one.
     """
     names, parameters = tuple(names), parameters_of(variant)
     own = {p.name for p in parameters or ()}

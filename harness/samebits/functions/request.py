@@ -97,14 +97,7 @@ class CompareOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompareRequest:
-    """Two functions and the arguments of one call.
-
-    Args:
-        reference, variant: the functions.
-        args: the positional arguments.
-        keywords: the keyword arguments.
-        options: how they are compared.
-    """
+    """Two functions and the arguments of one call."""
 
     reference: Callable[..., Any]
     variant: Callable[..., Any]

@@ -29,13 +29,7 @@ _ONLY = "a map may only rename, split, join, reshape and transpose"
 
 
 def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any]) -> None:
-    """Reject a map of which an element does not arrive, arrives twice, or is computed.
-
-    Args:
-        where: the pair, the variant and the map, for the message.
-        leaves: what the map takes, by path: anything with a shape and a dtype.
-        mapped: applies the map to arrays by path, and gives the tree that it returns.
-    """
+    """Reject a map of which an element does not arrive, arrives twice, or is computed."""
     import jax
 
     def arrived(arrays: dict[str, Any]) -> dict[str, Any]:

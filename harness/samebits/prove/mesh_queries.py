@@ -40,9 +40,6 @@ class WatchedFunctions:
     """The functions and methods that there are of some files, whatever wraps or holds them.
 
     Their code is replaced and not their names, so that calls by who imported them before are noted too.
-
-    Args:
-        files: of the modules, as in `__file__`.
     """
 
     def __init__(self, files: Collection[str]) -> None:
@@ -281,12 +278,7 @@ def _functions() -> WatchedFunctions:
 
 
 def platform_of_process(queries: Iterable[Query], platform: str | None) -> str | None:
-    """Explain why a program is not the one of a platform, in words: its code asked for that of this process.
-
-    Args:
-        queries: of the code, while it was traced.
-        platform: where the program is to run; None where that is not said.
-    """
+    """Explain why a program is not the one of a platform, in words: its code asked for that of this process."""
     here = jax.default_backend()
     place = next((query.place for query in queries if "platform" in query.asks), None)
     if place is None or platform in (None, here):
@@ -295,12 +287,7 @@ def platform_of_process(queries: Iterable[Query], platform: str | None) -> str |
 
 
 def conditions_of(queries: Iterable[Query], platform: str | None) -> tuple[str, ...]:
-    """Return what holds of this process, of what code asked about it.
-
-    Args:
-        queries: of the code, while it was traced.
-        platform: where the program is to run, which is the one of this process.
-    """
+    """Return what holds of this process, of what code asked about it."""
     queries = tuple(queries)
     does_ask = any("platform" in query.asks for query in queries)
     own = (f"the platform is {platform or jax.default_backend()}",) if does_ask else ()
@@ -314,12 +301,7 @@ def place_of_devices(conditions: Iterable[str]) -> str | None:
 
 
 def other_devices(place: str | None, devices: int) -> str | None:
-    """Explain why what is traced for a mesh need not be what runs there, in words; None where it is.
-
-    Args:
-        place: the line that asks for the devices of this process; None where none does.
-        devices: how many the mesh has.
-    """
+    """Explain why what is traced for a mesh need not be what runs there, in words; None where it is."""
     here = jax.device_count()
     if place is None or here == devices:
         return None
@@ -356,12 +338,7 @@ def _asks(name: str, of_file: frozenset[About]) -> frozenset[About]:
 
 
 class _Watched:
-    """An attribute of instances whose readers are noted.
-
-    Args:
-        name: of the attribute.
-        note: is called with the frame that reads it.
-    """
+    """An attribute of instances whose readers are noted."""
 
     def __init__(self, name: str, note: Callable[[FrameType | None, frozenset[About], str], None]) -> None:
         self._name, self._note = name, note
@@ -412,11 +389,7 @@ def _cached(kind: type) -> tuple[str, ...]:
 
 # What the sides of a pair ask about the process that traces them, at the sizes of a case.
 class SideQueries:
-    """Collects what sides ask while they are traced; what was traced without looking is traced again, apart.
-
-    Args:
-        pair: the declaration.
-    """
+    """Collects what sides ask while they are traced; what was traced without looking is traced again, apart."""
 
     def __init__(self, pair: Pair) -> None:
         self._pair = pair
@@ -446,14 +419,7 @@ class SideQueries:
                 self._asked[program] = tuple(dict.fromkeys(query for query in queries if query.asks != {"mesh"}))
 
     def of(self, sides: TracedSides, direction: str, side: str, site: Site) -> tuple[Query, ...]:
-        """Return the queries of a side at a site.
-
-        Args:
-            sides: those of the pair.
-            direction: `forward` or `gradient`.
-            side: its name.
-            site: where it is traced.
-        """
+        """Return the queries of a side at a site."""
         with self.on():
             program = _program(sides, direction, side, site)
             if program is None:

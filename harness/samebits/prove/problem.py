@@ -64,12 +64,7 @@ def questions(
 
 
 def at_inputs(record: Record, question: Question) -> Record:
-    """Return the inputs of a case as a question has them, but for complex ones, of which it has the parts.
-
-    Args:
-        record: of the case.
-        question: at other inputs.
-    """
+    """Return the inputs of a case as a question has them, but for complex ones, of which it has the parts."""
     others = {argument.name: argument.values for argument in question.inputs}
     return {
         name: others[name] if name in others and np.shape(others[name]) == np.shape(array) else array

@@ -50,15 +50,7 @@ _APART = 1e-6
 def on_other_meshes(
     sides: TracedSides, direction: str, alone: Site, variant: tuple[str, Site], question: Question
 ) -> dict[str, Counterexample]:
-    """Find, by leaf, another number of devices at which a variant differs from the reference on one device.
-
-    Args:
-        sides: the programs.
-        direction: of both.
-        alone: where the reference is.
-        variant: the side, and where it is.
-        question: of their programs, at inputs that hold on any mesh.
-    """
+    """Find, by leaf, another number of devices at which a variant differs from the reference on one device."""
     name, site = variant
     if not is_divided(question.variant):
         return {}
@@ -108,12 +100,7 @@ def is_first(sides: TracedSides, site: Site) -> bool:
 
 # Second derivatives, tried by themselves where a rule or a `stop_gradient` stands on one side alone.
 class SecondDerivatives:
-    """Compares the second derivatives of a pair's variants with the reference's, each once.
-
-    Args:
-        sides: the programs.
-        platform: whose branches run.
-    """
+    """Compares the second derivatives of a pair's variants with the reference's, each once."""
 
     def __init__(self, sides: TracedSides, platform: str | None) -> None:
         self._sides = sides
@@ -122,12 +109,7 @@ class SecondDerivatives:
         self._asked: dict[str, Asked] = {}
 
     def assumption(self, variant: str, argument: str) -> Assumption | None:
-        """Return the assumption that only first derivatives are used, where second ones differ or cannot be compared.
-
-        Args:
-            variant: the side that is compared with the reference.
-            argument: whose gradient is taken.
-        """
+        """Return the assumption that second derivatives are not used, where they differ or cannot be compared."""
         if variant not in self._by_variant:
             with recorded(self._asked.setdefault(variant, Asked())):
                 try:

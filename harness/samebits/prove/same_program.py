@@ -44,9 +44,6 @@ def written(closed: Any) -> WrittenProgram | None:
 
     Of a mesh it has the sizes of the axes over which a `shard_map` is, and nothing of the axes that are left to the
     compiler, which move no element to another place of the whole array.
-
-    Args:
-        closed: a closed jaxpr; dimensions may be symbols.
     """
     if closed.jaxpr.effects:
         return None
@@ -57,11 +54,7 @@ def written(closed: Any) -> WrittenProgram | None:
 
 
 class WrittenProgram:
-    """A program without the names of its variables and without what says where arrays lie.
-
-    Args:
-        text: nested tuples.
-    """
+    """A program without the names of its variables and without what says where arrays lie."""
 
     def __init__(self, text: Any) -> None:
         self.text = text
@@ -78,11 +71,7 @@ class _NotWritten(Exception):
 
 
 class _Written:
-    """A program as nested tuples, in which variables are numbers in the order of their equations.
-
-    Args:
-        closed: a closed jaxpr without dead code.
-    """
+    """A program as nested tuples, in which variables are numbers in the order of their equations."""
 
     def __init__(self, closed: Any) -> None:
         self._lines: list[Any] = []
@@ -207,14 +196,7 @@ class _Same:
 
 # Whether a gradient has to return the outputs too: where differentiation computes them by another program.
 def with_primal(sides: TracedSides, direction: Direction, variant: str, site: Site) -> Site:
-    """Return the site at which gradients return the outputs too, where a rule of a side may change them.
-
-    Args:
-        sides: the programs.
-        direction: of the point.
-        variant: that is compared with the reference.
-        site: where both are traced.
-    """
+    """Return the site at which gradients return the outputs too, where a rule of a side may change them."""
     if direction == "forward":
         return site
     compared = dict.fromkeys((sides.pair.reference_name, variant))

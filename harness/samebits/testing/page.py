@@ -33,13 +33,7 @@ from samebits.testing.distributed import GROUP
 # The results of pair tests as text that travels with their reports, and as the document of one check.
 @dataclass(frozen=True, kw_only=True)
 class PointOfTest:
-    """What one test contributes to the page.
-
-    Args:
-        head: of its pair.
-        environment: where it ran; None where jax did not start.
-        results: of its leaves.
-    """
+    """What one test contributes to the page."""
 
     head: PairHead
     environment: Environment | None
