@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from samebits.audit.faults.find import all_faults
+from samebits.audit.faults.fault import all_faults
 from samebits.report.check import Document, read_document
 from samebits.report.html.sections import html_page, section_of
 from samebits.report.terminal import show_page

@@ -62,7 +62,7 @@ def main() -> None:
     """
 
 
-AUDITS = ("advise", "claims", "defaults", "faults", "worker")
+AUDITS = ("advise", "claims", "defaults", "faults")
 
 
 @main.group(commands=OnDemand(**{name: f"audit:{name}" for name in AUDITS}))

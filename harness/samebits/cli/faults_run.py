@@ -7,7 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from samebits.audit.faults import find
+from samebits.audit.faults import fault as planted
 from samebits.audit.faults.fault import FaultRow
 from samebits.cli.audit import FaultsOptions
 from samebits.cli.pipeline import CommandRun
@@ -56,7 +56,7 @@ def _numbers(chosen: FaultsOptions, tree: Path) -> list[int]:
     Raises:
         RequestError: there are none, or a pattern fits none.
     """
-    known = find.all_faults(tree)
+    known = planted.all_faults(tree)
     of_pairs = [number for number, fault in enumerate(known) if _fits(fault.pair, chosen.patterns)]
     pairs = list(dict.fromkeys(fault.pair for fault in known))
     for pattern in _unmatched(chosen.patterns, pairs):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samebits.audit.faults import find
+from samebits.audit.faults import fault as planted
 from samebits.audit.faults.fault import Fault, FaultRow
 from samebits.engine.check_work import lost_words
 from samebits.engine.one_by_one import OneByOne
@@ -27,7 +27,7 @@ def fault_items(tree: Path, numbers: Sequence[int]) -> list[Item]:
         tree: whose faults are planted.
         numbers: of the faults in `all_faults(tree)`; a fault may hold functions, which cannot be pickled.
     """
-    items, known, seen = [], find.all_faults(tree), Counter[str]()
+    items, known, seen = [], planted.all_faults(tree), Counter[str]()
     for number in numbers:
         fault = known[number]
         words = f"{fault.pair}/{fault.side}: {fault.name}"
@@ -58,25 +58,13 @@ class FaultsWork(OneByOne[FaultRow]):
         from samebits.audit.faults.plant import FaultChecks
 
         checks = self._checks = self._checks or FaultChecks(self.tree)
-        fault = find.all_faults(self.tree)[item.payload]
+        fault = planted.all_faults(self.tree)[item.payload]
         yield f"checking '{fault.side}' of '{fault.pair}' with the fault and without"
         try:
-            outcome = checks.check(fault)
+            row = checks.check(fault)
         except MeshError as error:
-            yield FaultRow.without_answer(fault, str(error))
-            return
-        yield FaultRow(
-            pair=fault.pair,
-            side=fault.side,
-            fault=fault.name,
-            expected=fault.expected,
-            caught=outcome.caught,
-            honest=outcome.honest,
-            said=outcome.said,
-            results=outcome.results,
-            failed=outcome.failed,
-            by=outcome.by,
-        )
+            row = FaultRow.without_answer(fault, str(error))
+        yield row
 
     def close(self) -> None:
         """Drop the programs."""
@@ -85,7 +73,7 @@ class FaultsWork(OneByOne[FaultRow]):
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> FaultRow:
         """Return a fault without an answer."""
-        return FaultRow.without_answer(find.all_faults(self.tree)[item.payload], lost_words(loss, stage))
+        return FaultRow.without_answer(planted.all_faults(self.tree)[item.payload], lost_words(loss, stage))
 
 
 def _replay(tree: Path, fault: Fault) -> str:

@@ -277,17 +277,15 @@ def _data(result: object) -> dict[str, object]:
 
 
 def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from samebits.audit.faults.fault import Fault
-    from samebits.audit.faults.plant import FaultOutcome
+    from samebits.audit.faults.fault import Fault, FaultRow
 
     planted = [Fault(name=name, pair="norm", side="fast", kind="rounding") for name in ("no epsilon", "wrong axis")]
     planted.append(Fault(name="swapped", pair="reorder", side="slice"))
-    monkeypatch.setattr("samebits.audit.faults.find.all_faults", lambda root: planted)
+    monkeypatch.setattr("samebits.audit.faults.fault.all_faults", lambda root: planted)
 
-    def check(checks: object, fault: Fault) -> FaultOutcome:
-        return FaultOutcome(
-            caught=fault.name != "wrong axis", honest=True, said="data2: different", results=4, failed=2
-        )
+    def check(checks: object, fault: Fault) -> FaultRow:
+        caught = fault.name != "wrong axis"
+        return FaultRow.of(fault, caught=caught, honest=True, said="data2: different", results=4, failed=2)
 
     monkeypatch.setattr("samebits.audit.faults.plant.FaultChecks.check", check)
     file = tmp_path / "faults.json"

@@ -24,7 +24,7 @@ def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.
 
 def test_every_command_with_options_has_a_record() -> None:
     without = [name for name, command in commands(main) if not isinstance(command, RecordCommand)]
-    assert without == ["audit worker"]
+    assert not without
 
 
 @pytest.mark.parametrize("name", [name for name, command in commands(main) if isinstance(command, RecordCommand)])

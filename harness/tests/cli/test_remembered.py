@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.find import all_faults
+from samebits.audit.faults.fault import Fault, all_faults
 from samebits.schema.result import VERDICTS
 from tests.support.findings import flat_rows
 from tests.support.foreign import AXES, FORWARD, write_pair

@@ -4,7 +4,7 @@ import importlib
 import shutil
 from pathlib import Path
 
-from samebits.audit.faults.find import all_faults
+from samebits.audit.faults.fault import all_faults
 from samebits.host import installed
 from samebits.host.installed import PACKAGE
 from tests.support.invoke import REPOSITORY

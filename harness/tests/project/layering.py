@@ -96,7 +96,7 @@ LOADERS = (
     "programs/implementations",
     "train/load",
     "audit/defaults/sources",
-    "audit/faults/find",
+    "audit/faults/fault",
 )
 """The only users of `LOADING`, which imports files by path."""
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.faults.fault import Fault, FaultRow
-from samebits.audit.faults.find import all_faults
+from samebits.audit.faults.fault import Fault, FaultRow, all_faults
 from samebits.audit.faults.plant import check
 from samebits.check.run_points import run_points
 from samebits.host.loading import load_file

@@ -4,8 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.find import all_faults
+from samebits.audit.faults.fault import Fault, all_faults
 from samebits.audit.faults.plant import plant
 from samebits.check.run_points import run_points
 from samebits.programs.catalogue import Locator, load

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from samebits.host.subprocesses import ProcessResult
@@ -68,35 +68,31 @@ def savings_of(claim: Documented, variants: Sequence[str], evidence: ClaimEviden
         for program in evidence.programs
     }
     savings = []
-    for comparison in evidence.comparisons:
-        if (
-            comparison.variant not in variants
-            or comparison.variant == comparison.reference
-            or comparison.verdict == "refused"
+    for each in evidence.comparisons:
+        if each.variant not in variants or each.variant == each.reference or each.verdict == "refused":
+            continue
+        if each.case not in (claim.real or (each.case,)) or each.direction not in (
+            claim.directions or (each.direction,)
         ):
             continue
-        if claim.real and comparison.case not in claim.real:
-            continue
-        if claim.directions and comparison.direction not in claim.directions:
-            continue
-        place = (comparison.case, comparison.target, comparison.direction)
-        mine = by_place.get((*place, comparison.variant, True)) or by_place.get((*place, comparison.variant, False))
-        other = by_place.get((*place, comparison.reference, True)) or by_place.get(
-            (*place, comparison.reference, False)
+        place = (each.case, each.target, each.direction)
+        mine, other = (
+            by_place.get((*place, side, True)) or by_place.get((*place, side, False))
+            for side in (each.variant, each.reference)
         )
         if mine is None or other is None:
             continue
         value, reference = getattr(mine, str(claim.saves)), getattr(other, str(claim.saves))
         savings.append(
             Saving(
-                target=comparison.target,
-                case=comparison.case,
-                direction=comparison.direction,
-                variant=comparison.variant,
+                target=each.target,
+                case=each.case,
+                direction=each.direction,
+                variant=each.variant,
                 reference_value=reference,
                 value=value,
                 ratio=ratio_of(value, reference),
-                same_program=comparison.same_order,
+                same_program=each.same_order,
             )
         )
     return tuple(savings)
@@ -155,21 +151,21 @@ class ClaimRow:
     document: str
     says: str
     subject: str
-    variants: tuple[str, ...]
-    values: Values
-    verdicts: Mapping[str, int]
-    exempt: int
-    skipped: int
-    failed: int
-    figure: str | None
-    saved: Saved | None
-    savings: tuple[Saving, ...]
-    conditions: tuple[str, ...]
-    reasons: tuple[str, ...]
-    findings: tuple[str, ...]
-    witness: str | None
-    shown_by: Mapping[str, bool]
-    said: str | None
+    variants: tuple[str, ...] = ()
+    values: Values = "undecided"
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    exempt: int = 0
+    skipped: int = 0
+    failed: int = 0
+    figure: str | None = None
+    saved: Saved | None = None
+    savings: tuple[Saving, ...] = ()
+    conditions: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    witness: str | None = None
+    shown_by: Mapping[str, bool] = field(default_factory=dict)
+    said: str | None = None
     commands: tuple[str, ...]
     holds: Holds
     ok: bool
@@ -216,7 +212,6 @@ def claim_row(
         findings=_findings(claim, results, expectations),
         witness=None if different is None else witness_of(different),
         shown_by=tests,
-        said=None,
         commands=tuple(commands),
         holds="undecided" if untested else holds_of(values, saved, qualified=bool(claim.finding)),
         ok=ran
@@ -263,20 +258,6 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
         document=claim.document,
         says=claim.says,
         subject=subject,
-        variants=(),
-        values="undecided",
-        verdicts={},
-        exempt=0,
-        skipped=0,
-        failed=0,
-        figure=None,
-        saved=None,
-        savings=(),
-        conditions=(),
-        reasons=(),
-        findings=(),
-        witness=None,
-        shown_by={},
         said=line or ("it did not run" if ended is None else f"exit code {ended.code}: {ended.last}"),
         commands=(command,),
         holds=holds,
@@ -301,12 +282,7 @@ def values_of(results: Iterable[Finding]) -> Values:
 
 
 def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
-    """Return whether the claim holds as a whole: it is no better than its values, and no better than its saving.
-
-    Args:
-        values, saved: the summaries of verdicts and savings.
-        qualified: whether the claim declares a finding that neither of them covers.
-    """
+    """Return whether the claim holds as a whole: it is no better than its values, its saving and its own finding."""
     if values == "undecided" or saved == "undecided":
         return "undecided"
     if values == "not the same" or saved in ("no change", "costs"):

@@ -43,11 +43,7 @@ class Source:
 
 
 def read_source(text: str) -> Source:
-    """Return the defaults of a source.
-
-    Args:
-        text: a file ending in .yml, .yaml, .json or .toml, or `module:Name` of a dataclass, a pydantic model, a msgspec
-            struct or a mapping.
+    """Return the defaults of a file, by its ending, or of `module:Name`: a schema or a mapping.
 
     Raises:
         RequestError: it is neither, cannot be read, holds a key twice, or has no keys.

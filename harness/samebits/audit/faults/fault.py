@@ -1,12 +1,17 @@
-"""A planted fault as data: an edit of an implementation or a patch of samebits, and what the check makes of it."""
+"""Planted faults as data: an edit of an implementation or a patch of samebits, and what the check makes of it.
+
+A tree has one file of them for each pair in `suites/faults/`, each with a constant `FAULTS`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from samebits.errors import DeclarationError
+from samebits.errors import DeclarationError, RequestError
+from samebits.host.loading import load_file
 from samebits.programs.plan import Request
 from samebits.schema.result import VERDICTS
 
@@ -85,18 +90,35 @@ class FaultRow:
     error: str | None = None
 
     @classmethod
+    def of(cls, fault: Fault, *, caught: bool, honest: bool, said: str, **more: Any) -> FaultRow:
+        """Return the row of a fault."""
+        what = {"pair": fault.pair, "side": fault.side, "fault": fault.name, "expected": fault.expected}
+        return cls(**{"results": 0, "failed": 0, **what, **more}, caught=caught, honest=honest, said=said)
+
+    @classmethod
     def without_answer(cls, fault: Fault, error: str) -> FaultRow:
         """Return the row of a fault whose check did not come to its end."""
-        return cls(
-            pair=fault.pair,
-            side=fault.side,
-            fault=fault.name,
-            expected=fault.expected,
-            caught=False,
-            honest=False,
-            said=error,
-            results=0,
-            failed=0,
-            by="",
-            error=error,
-        )
+        return cls.of(fault, caught=False, honest=False, said=error, by="", error=error)
+
+
+FOLDER = Path("suites") / "faults"
+
+
+def all_faults(root: Path) -> list[Fault]:
+    """Return every planted fault of a tree, file by file.
+
+    Raises:
+        RequestError: the tree has none.
+        DeclarationError: a file does not import, or has no `FAULTS`.
+    """
+    files = sorted(path for path in (root / FOLDER).glob("*.py") if not path.stem.startswith("_"))
+    if not files:
+        raise RequestError(f"'{root}' plants no faults: expected files with FAULTS = (Fault(...), ...) in {FOLDER}/")
+    return [fault for path in files for fault in _faults_of(path)]
+
+
+def _faults_of(path: Path) -> tuple[Fault, ...]:
+    faults = getattr(load_file(path), "FAULTS", None)
+    if not isinstance(faults, tuple) or not faults or not all(isinstance(fault, Fault) for fault in faults):
+        raise DeclarationError(f"{path} has no faults; expected FAULTS = (Fault(...), ...)")
+    return faults

@@ -9,13 +9,13 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from samebits.audit.faults.fault import Fault
+from samebits.audit.faults.fault import Fault, FaultRow
 from samebits.audit.snapshots.hold import compare_to_places
 from samebits.audit.snapshots.record import exceeds_contract, place
 from samebits.check.run_points import run_points
@@ -31,27 +31,6 @@ from samebits.programs.program_cache import Programs
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.user_errors import one_line
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FaultOutcome:
-    """The result of checking a fault.
-
-    Args:
-        caught: whether a result failed with the verdict and kind that the fault names.
-        honest: whether every result at the same points satisfies its contract without the fault.
-        said: the first relevant failure, in one line; that of the correct implementation where that fails.
-        results, failed: the number of results, and how many of them failed.
-        by: `contract`, or `snapshot` if the contract accepts the result and only the comparison with the verdicts of
-            the correct implementation, taken in the same run, does not.
-    """
-
-    caught: bool
-    honest: bool
-    said: str
-    results: int
-    failed: int
-    by: str = "contract"
 
 
 def plant(fault: Fault, pair: Pair) -> Pair:
@@ -96,7 +75,7 @@ def plant(fault: Fault, pair: Pair) -> Pair:
     return replace(pair, variants={**declared, fault.side: function})
 
 
-def check(fault: Fault, root: Path) -> FaultOutcome:
+def check(fault: Fault, root: Path) -> FaultRow:
     """Check one fault and the correct implementation at the same points."""
     checks = FaultChecks(root)
     try:
@@ -122,7 +101,7 @@ class FaultChecks:
         self._programs = Programs()
         self._honest: dict[Request, list[Finding]] = {}
 
-    def check(self, fault: Fault) -> FaultOutcome:
+    def check(self, fault: Fault) -> FaultRow:
         """Check a fault and the correct implementation at the same points.
 
         Raises:
@@ -145,7 +124,7 @@ class FaultChecks:
                 name = type(error).__name__
                 said = _without_fault(honest) or f"{name}: {error}"
                 caught = name == fault.verdict
-                return FaultOutcome(caught=caught, honest=_all_ok(honest), said=said, results=0, failed=1)
+                return FaultRow.of(fault, caught=caught, honest=_all_ok(honest), said=said, failed=1)
         return _outcome(fault, honest, results)
 
     def close(self) -> None:
@@ -185,7 +164,7 @@ class FaultChecks:
         return run_points(pair, self._locator, plan(pair, request, devices=8).points, programs)
 
 
-def _outcome(fault: Fault, honest: list[Finding], results: list[Finding]) -> FaultOutcome:
+def _outcome(fault: Fault, honest: list[Finding], results: list[Finding]) -> FaultRow:
     failed, by = [result for result in results if result.failed], "contract"
     if not _telling(fault, failed):
         # Contracts hold on every machine; what is equal on this one beyond them is held by a snapshot of verdicts.
@@ -196,7 +175,8 @@ def _outcome(fault: Fault, honest: list[Finding], results: list[Finding]) -> Fau
         failed, by = [result for result in results if result.failed], "snapshot"
     telling = _telling(fault, failed)
     first = next(iter(telling or failed), None)
-    return FaultOutcome(
+    return FaultRow.of(
+        fault,
         caught=bool(telling),
         honest=_all_ok(honest),
         said=_without_fault(honest) or _say(first),
@@ -267,11 +247,7 @@ _CONTAINERS = (dict, list, set)
 
 @contextlib.contextmanager
 def modules_as_before(root: Path) -> Iterator[None]:
-    """Put names, classes and containers of a tree's modules back at the end.
-
-    Args:
-        root: the tree; modules loaded from its folder count, except installed ones and those beside this package.
-    """
+    """Put names, classes and containers of a tree's modules back at the end."""
     spaces = list(_spaces(root))
     before = [(space, dict(vars(space))) for space in spaces]
     contents = {id(value): (value, value.copy()) for _, names in before for value in _containers(names)}

@@ -26,11 +26,12 @@ def predicted(setup: TrainingSetup) -> dict[str, float]:
     """
     sent = {}
     if setup.axis_size("tensor") > 1:
-        sent["tensor"] = intensity.tensor_block(setup).bytes
+        tensor = intensity.tensor_rule(setup)
+        sent["tensor"] = intensity.whole_block(tensor, setup.axis_size("tensor"), collectives=2).bytes
     shards = setup.axis_size("fsdp") * setup.axis_size("context")
     if shards > 1:
         name = " and ".join(axis for axis in ("fsdp", "context") if setup.axis_size(axis) > 1)
-        sent[name] = intensity.weights_block(setup, shards).bytes
+        sent[name] = intensity.whole_block(intensity.weights_rule(setup), shards).bytes
     return sent
 
 
@@ -40,9 +41,6 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
     Args:
         setup: sizes and mesh; activations are split over batch and `tensor`, weights over `fsdp`, `context` and
             `tensor`, the hidden ones over `tensor`.
-        target: a slice with at least the devices of the mesh.
-        dtype: of all arrays.
-        cache: of compiled programs.
 
     Raises:
         RequestError: no slice is named, the mesh has an axis that a dense MLP does not, or it does not fit.

@@ -92,76 +92,38 @@ def ring(n: int) -> float:
     return (n - 1) / n
 
 
-# --- tensor: the MLP dimension is split, activations are sent -------------------------------------------------------
+def whole_block(rule: DeviceWork, n: int | None, matmuls: int = MATMULS, collectives: int = MATMULS) -> DeviceWork:
+    """Count the whole block: so many matmuls as the rule has, and its collective as often, over a ring of n devices.
+
+    Without a ring (None), all that is sent goes there as it is.
+    """
+    return DeviceWork(flops=matmuls * rule.flops, bytes=collectives * rule.bytes * (1 if n is None else ring(n)))
 
 
 def tensor_rule(s: TrainingSetup) -> DeviceWork:
-    """Return M / t: `[B, M/t] x [M/t, E]` and a reduce-scatter: 2 B (M/t) E flops over 2 B E bytes.
-
-    Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity.
-    """
+    """Return M / t: `[B, M/t] x [M/t, E]` and a reduce-scatter: 2 B (M/t) E flops over 2 B E bytes."""
     return DeviceWork(flops=matmul(s.routed, s.mlp, s.model.embed), bytes=s.width * s.routed * s.model.embed)
-
-
-def tensor_block(s: TrainingSetup) -> DeviceWork:
-    """Count three matmuls, an all-gather (of gate and up) and a reduce-scatter of `[B, E]`: 3/2 (M/t) n/(n-1).
-
-    Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity ("for the initial feed forward matmul ... the same
-    amount of communication"), counted for the whole block.
-    """
-    sent = 2 * s.width * s.routed * s.model.embed * ring(s.axis_size("tensor"))
-    return DeviceWork(flops=MATMULS * matmul(s.routed, s.mlp, s.model.embed), bytes=sent)
-
-
-# --- fsdp and context: tokens are split, weights are gathered -------------------------------------------------------
 
 
 def weights_rule(s: TrainingSetup) -> DeviceWork:
     """Return all-gather of `[E, M]`, then `[B, E] x [E, M]`: 2 B E M flops over 2 E M bytes = B; B k / X for experts.
 
-    Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity and CP Arithmetic Intensity ("the same as FSDP").
+    The rule of `context` is "the same as FSDP".
     """
     return DeviceWork(flops=matmul(s.routed, s.model.embed, s.mlp), bytes=s.width * s.experts * s.model.embed * s.mlp)
 
 
-def weights_block(s: TrainingSetup, n: int) -> DeviceWork:
-    """Count three matmuls and three gathers of weights over n devices: B n/(n-1).
-
-    Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity, counted for the whole block.
-    """
-    rule = weights_rule(s)
-    return DeviceWork(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(n))
-
-
-# --- data: tokens are split, gradients are summed -------------------------------------------------------------------
-
-
 def data_rule(s: TrainingSetup) -> DeviceWork:
-    """Return B: backward 4 B params flops, all-reduce of gradients 2 x 2 params bytes; B k / X for experts.
-
-    Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense) and (Sparse).
-    """
+    """Return B: backward 4 B params flops, all-reduce of gradients 2 x 2 params bytes; B k / X for experts."""
     forward = weights_rule(s)
     return DeviceWork(flops=2 * forward.flops, bytes=2 * forward.bytes)
-
-
-def data_block(s: TrainingSetup) -> DeviceWork:
-    """Count six matmuls of the backward, an all-reduce of three gradients over n devices: B n/(n-1).
-
-    Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense), counted for the whole block.
-    """
-    rule = data_rule(s)
-    return DeviceWork(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(s.axis_size("data")))
-
-
-# --- context: keys and values are gathered --------------------------------------------------------------------------
 
 
 def keys_rule(s: TrainingSetup) -> DeviceWork:
     """Return S H / (K n): attention, 4 b S^2 H D / n flops; all-gather of keys and values, 4 b S K D bytes.
 
     b sequences, H heads, K heads of keys and values, D head dimension. A causal mask halves the operations; the guide
-    counts all. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity.
+    counts all.
     """
     rows, head = s.seq // s.axis_size("context"), s.model.head_dim
     return DeviceWork(
@@ -170,22 +132,11 @@ def keys_rule(s: TrainingSetup) -> DeviceWork:
     )
 
 
-def keys_block(s: TrainingSetup) -> DeviceWork:
-    """Return the same, where a ring sends (n-1)/n. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity."""
-    rule = keys_rule(s)
-    return DeviceWork(flops=rule.flops, bytes=rule.bytes * ring(s.axis_size("context")))
-
-
-# --- expert: tokens travel to their experts -------------------------------------------------------------------------
-
-
 def expert_rule(s: TrainingSetup) -> DeviceWork:
     """Return M: all-to-all of `[T, E]`, then `[T, E] x [E, M]`: on a true network 2 T E M flops over 2 T E bytes.
 
     Over ICI the all-to-all costs a quarter of gathering the activations of all n devices: n T E / 4 elements, so
     4 M / n. Activations stay split over `tensor`, so t cancels.
-    Source: MaxText, Sharding on TPUs, EP Arithmetic Intensity; scaling book, part 3, Our final communication
-    primitive: the AllToAll.
     """
     return DeviceWork(
         flops=matmul(s.routed, s.model.embed, s.mlp),
@@ -193,21 +144,11 @@ def expert_rule(s: TrainingSetup) -> DeviceWork:
     )
 
 
-def expert_block(s: TrainingSetup) -> DeviceWork:
-    """Count three matmuls between two all-to-alls, there and back: 6 M / n. Sources as `expert_rule`."""
-    rule = expert_rule(s)
-    return DeviceWork(flops=MATMULS * rule.flops, bytes=2 * rule.bytes)
-
-
-# --- stage: activations move on to the next stage -------------------------------------------------------------------
-
-
 def stage_rule(s: TrainingSetup) -> DeviceWork:
     """Return 3/2 L M k: per stage 6 L B M E flops (L layers), and two permutes of `[B, E]`, 4 B E bytes.
 
     One permute is the layers' output, one the rotation of the inputs. A permute goes one way, so one link carries it.
     Activations stay split over `tensor`, so t cancels.
-    Source: MaxText, Sharding on TPUs, PP Arithmetic Intensity.
     """
     layer = MATMULS * matmul(s.routed, s.model.embed, s.mlp)
     return DeviceWork(
@@ -215,11 +156,8 @@ def stage_rule(s: TrainingSetup) -> DeviceWork:
     )
 
 
-# --- memory: the same matmul against HBM ----------------------------------------------------------------------------
-
-
 def memory_rule(s: TrainingSetup) -> DeviceWork:
-    """Return 2 B E M flops over the bytes of `[B, E] x [E, M/t]`, operands and result moved once.
+    """Return the matmul against HBM: 2 B E M flops over the bytes of `[B, E] x [E, M/t]`, each array moved once.
 
     Source: JAX scaling book, part 1, matrix multiplication.
     """
@@ -237,7 +175,9 @@ class Parallelism:
         dimension: what must be large; the intensity grows with it in proportion.
         has: its size.
         formula: the rule in short, for 2 bytes per element.
-        rule, block: the two counts.
+        rule: the guide's count.
+        matmuls, collectives: as how many of the rule's the whole block counts.
+        over_ring: whether its collective goes round a ring.
         permutes: whether one link carries it, instead of both of a ring.
         source: where the rule stands.
     """
@@ -248,9 +188,16 @@ class Parallelism:
     has: Callable[[TrainingSetup], float]
     formula: str
     rule: Callable[[TrainingSetup], DeviceWork]
-    block: Callable[[TrainingSetup], DeviceWork]
     source: str
+    matmuls: int = MATMULS
+    collectives: int = MATMULS
+    over_ring: bool = True
     permutes: bool = False
+
+    def block(self, s: TrainingSetup) -> DeviceWork:
+        """Count the whole block."""
+        n = s.axis_size(self.axis) if self.over_ring else None
+        return whole_block(self.rule(s), n, self.matmuls, self.collectives)
 
 
 PARALLELISMS = (
@@ -261,7 +208,6 @@ PARALLELISMS = (
         has=lambda s: s.tokens,
         formula="B k / X",
         rule=data_rule,
-        block=data_block,
         source=f"{GUIDE}, DP Arithmetic Intensity",
     ),
     Parallelism(
@@ -271,7 +217,6 @@ PARALLELISMS = (
         has=lambda s: s.tokens,
         formula="B k / X",
         rule=weights_rule,
-        block=lambda s: weights_block(s, s.axis_size("fsdp")),
         source=f"{GUIDE}, FSDP Arithmetic Intensity",
     ),
     Parallelism(
@@ -281,7 +226,7 @@ PARALLELISMS = (
         has=lambda s: s.model.mlp,
         formula="M / t",
         rule=tensor_rule,
-        block=tensor_block,
+        collectives=2,  # gate and up share one
         source=f"{GUIDE}, TP Arithmetic Intensity",
     ),
     Parallelism(
@@ -291,7 +236,6 @@ PARALLELISMS = (
         has=lambda s: s.tokens,
         formula="B k / X",
         rule=weights_rule,
-        block=lambda s: weights_block(s, s.axis_size("context")),
         source=f"{GUIDE}, CP Arithmetic Intensity",
     ),
     Parallelism(
@@ -301,7 +245,8 @@ PARALLELISMS = (
         has=lambda s: s.seq,
         formula="S H / (K n)",
         rule=keys_rule,
-        block=keys_block,
+        matmuls=1,
+        collectives=1,
         source=f"{GUIDE}, CP Arithmetic Intensity",
     ),
     Parallelism(
@@ -311,7 +256,8 @@ PARALLELISMS = (
         has=lambda s: s.model.mlp,
         formula="4 M / n",
         rule=expert_rule,
-        block=expert_block,
+        collectives=2,  # there and back
+        over_ring=False,
         source=f"{GUIDE}, EP Arithmetic Intensity; {BOOK}, part 3, AllToAll",
     ),
     Parallelism(
@@ -321,7 +267,9 @@ PARALLELISMS = (
         has=lambda s: s.model.mlp,
         formula="3/2 L M k",
         rule=stage_rule,
-        block=stage_rule,
+        matmuls=1,
+        collectives=1,
+        over_ring=False,
         source=f"{GUIDE}, PP Arithmetic Intensity",
         permutes=True,
     ),

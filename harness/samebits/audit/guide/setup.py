@@ -17,7 +17,6 @@ def guide_mesh(mesh: MeshSpec, roles: Iterable[str]) -> MeshSpec:
     """Return a mesh with the axis names of the guide; axes of one role are one axis of their product.
 
     Args:
-        mesh: with any names.
         roles: `OWN=GUIDE`, such as `tp=tensor`; axes that are named as in the guide need none.
 
     Raises:
@@ -139,10 +138,6 @@ NEEDED = ("embed", "mlp", "heads")
 
 def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
     """Return a known model, with given sizes in place of its own; or a model made of the given sizes.
-
-    Args:
-        model: a name from `MODELS`.
-        sizes: fields of `Dimensions`; None if not given.
 
     Raises:
         RequestError: the model is unknown, or a required size is missing.

@@ -102,13 +102,7 @@ def _held(result: Finding, snapshot: Snapshot | None, digest: str) -> Finding:
 
 
 def compare_to_places(result: Finding, equal: Collection[Place], since: str) -> Finding:
-    """Compare one result with the places that had equal bits in this environment; it fails if it lost them.
-
-    Args:
-        result: of a check.
-        equal: the places with equal bits beyond the contract.
-        since: when this was accepted, and why, in words.
-    """
+    """Compare one result with the places that had equal bits in this environment; it fails if it lost them."""
     if place(result) not in equal or result.ruling.verdict == "skipped":
         return result
     compared = result.with_ruling(snapshot="bitwise")

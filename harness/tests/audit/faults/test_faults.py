@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.find import FOLDER, all_faults
+from samebits.audit.faults.fault import FOLDER, Fault, all_faults
 from samebits.audit.faults.plant import FaultChecks, check, plant
 from samebits.errors import DeclarationError, RequestError
 from samebits.host import environment
