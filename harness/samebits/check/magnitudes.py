@@ -23,9 +23,8 @@ import numpy as np
 from samebits.check.other_inputs import OtherInputs, first_found
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.equation import Array
-from samebits.interpret.float64_differences import apart, outputs_of
+from samebits.interpret.float64_differences import RangedOracle, apart, outputs_of
 from samebits.interpret.other_values import Counterexample
-from samebits.interpret.overflow import RangedOracle
 from samebits.interpret.probes import named
 from samebits.interpret.problem import first_place
 from samebits.numerics import floats

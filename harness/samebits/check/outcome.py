@@ -12,7 +12,7 @@ import numpy as np
 from samebits.check.picture import LeafArrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
-from samebits.interpret.machine_independence.domain import Independence
+from samebits.interpret.machine_independence import Independence
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.numerics import floats

@@ -13,7 +13,7 @@ from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import of_movement
 from samebits.interpret.given_integers import like_given
-from samebits.interpret.machine_independence.domain import Independence, independence_at_all_inputs
+from samebits.interpret.machine_independence import Independence, independence_at_all_inputs
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Program

@@ -28,7 +28,7 @@ from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.field_proof.proof import FieldIdentity
-from samebits.interpret.machine_independence.domain import Independence
+from samebits.interpret.machine_independence import Independence
 from samebits.interpret.other_values import Counterexample
 from samebits.numerics.bits import Comparison
 from samebits.programs.asked import recorded

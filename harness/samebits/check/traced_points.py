@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun, DeclarationError
-from samebits.interpret.machine_independence.domain import Independence, independence_at_all_inputs
+from samebits.interpret.machine_independence import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides, baseline, on_mesh_of

@@ -18,7 +18,6 @@ from samebits.errors import MissingRule
 from samebits.host.blas_threads import one_blas_thread
 from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
-from samebits.interpret.collectives import COLLECTIVES
 from samebits.interpret.complex_pairs import ComplexPair, by_parts, complex_step, part
 from samebits.interpret.composite_primitives import (
     ANY_NUMBERS,
@@ -33,7 +32,7 @@ from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import AbstractDomain, Value
 from samebits.interpret.equation import Array, Step, Type, is_key, type_of
 from samebits.interpret.random_keys import data_of
-from samebits.interpret.shard_map import shard_map
+from samebits.interpret.shard_map import COLLECTIVES, shard_map
 from samebits.interpret.sorting import ORDERED
 
 CALLS = {

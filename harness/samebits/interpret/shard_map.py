@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.complex_pairs import same
-from samebits.interpret.devices import Axes, PerDevice, spread
+from samebits.interpret.devices import Axes, PerDevice, on, spread
 from samebits.interpret.domain import InterpreterProtocol, Value
-from samebits.interpret.equation import Step, Type
+from samebits.interpret.equation import Array, Step, Type
 
 
 def shard_map(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
@@ -121,3 +121,177 @@ def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | Non
 
 def _repeated(values: Sequence[Value], times: int) -> tuple[Value, ...]:
     return tuple(value for value in values for _ in range(times))
+
+
+# The rules of collectives inside `shard_map`.
+Collective = Callable[[InterpreterProtocol, Step, Sequence[Value], Axes], list[Value]]
+
+
+def _by_group(
+    interpreter: InterpreterProtocol,
+    step: Step,
+    values: Sequence[Value],
+    axes: Axes,
+    names: Any,
+    each: Callable[[list[list[Value]]], list[Value]],
+) -> list[Value]:
+    """One output per device: `each` maps the values of a group's members to the output of each member."""
+    outputs: list[Value] = [None] * axes.devices
+    for group in axes.groups(step, names):
+        members = each([on(values, device) for device in group])
+        for device, value in zip(group, members, strict=True):
+            outputs[device] = value
+    return [spread(outputs)]
+
+
+def _axis_index(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    numbers: list[Value] = [None] * axes.devices
+    for group in axes.groups(step, step.params["axis_name"]):
+        for number, device in enumerate(group):
+            numbers[device] = np.asarray(number, step.output.dtype)
+    return [PerDevice(tuple(numbers))]
+
+
+def _ids(kind: Type, members: int) -> list[Array]:
+    """The elements of each member's operand, numbered through."""
+    size = math.prod(kind.shape)
+    return [np.arange(size).reshape(kind.shape) + member * size for member in range(members)]
+
+
+def _ppermute(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    pairs = tuple(step.params["perm"])
+    sender = {to: origin for origin, to in pairs}
+    if len(set(sender.values())) < len(pairs):  # of either: equal destinations are one entry
+        raise NotCovered(f"{step}: a source or a destination is there twice, which jax rejects")
+    names = step.params["axis_name"]
+    places = [axes.mesh.index(name) for name in (names if isinstance(names, tuple) else ()) if name in axes.mesh]
+    if places != sorted(places):
+        raise NotCovered(f"{step}: its axes are not in the order of the mesh, where versions of jax disagree")
+
+    def each(members: list[list[Value]]) -> list[Value]:
+        outside = [number for pair in pairs for number in pair if not 0 <= number < len(members)]
+        if outside:
+            raise NotCovered(f"{step}: device {outside[0]} of {len(members)} does not exist")
+        nothing = interpreter.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
+        return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
+
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+
+
+def _pbroadcast(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    def each(members: list[list[Value]]) -> list[Value]:
+        return [members[step.params["source"]][0]] * len(members)
+
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+
+
+def _all_gather(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    axis = step.params["all_gather_dimension"]
+
+    def each(members: list[list[Value]]) -> list[Value]:
+        together = np.concatenate if step.params["tiled"] else np.stack
+        index = together(_ids(step.inputs[0], len(members)), axis)
+        return [interpreter.taken([member[0] for member in members], index, step.output)] * len(members)
+
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+
+
+def _all_to_all(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    split, concat, tiled = (step.params[name] for name in ("split_axis", "concat_axis", "tiled"))
+
+    def each(members: list[list[Value]]) -> list[Value]:
+        sent = [np.split(ids, len(members), split) for ids in _ids(step.inputs[0], len(members))]
+        outputs = []
+        for receiver in range(len(members)):
+            chunks = [chunk[receiver] for chunk in sent]
+            index = (
+                np.concatenate(chunks, concat)
+                if tiled
+                else np.stack([chunk.squeeze(split) for chunk in chunks], concat)
+            )
+            outputs.append(interpreter.taken([member[0] for member in members], index, step.output))
+        return outputs
+
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+
+
+def _reduce(operation: str) -> Collective:
+    """A reduction over devices is the same reduction over a new first axis."""
+
+    def collective(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+        def each_of(kind: Type) -> Callable[[list[list[Value]]], list[Value]]:
+            def each(members: list[list[Value]]) -> list[Value]:
+                stacked = Type((len(members), *kind.shape), kind.dtype)
+                whole = interpreter.stacked([member[0] for member in members], stacked)
+                (out,) = interpreter.local(step.like(operation, [stacked], [kind], axes=(0,)), [whole])
+                return [out] * len(members)
+
+            return each
+
+        return [
+            _by_group(interpreter, step, [value], axes, step.params["axes"], each_of(kind))[0]
+            for value, kind in zip(values, step.inputs, strict=True)
+        ]
+
+    return collective
+
+
+def _reduce_scatter(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    axis, kind = step.params["scatter_dimension"], step.inputs[0]
+
+    def each(members: list[list[Value]]) -> list[Value]:
+        stacked = Type((len(members), *kind.shape), kind.dtype)
+        whole = interpreter.stacked([member[0] for member in members], stacked)
+        (out,) = interpreter.local(step.like("reduce_sum", [stacked], [kind], axes=(0,)), [whole])
+        chunks = np.split(_ids(kind, 1)[0], len(members), axis)
+        return [interpreter.taken([out], chunk.reshape(step.output.shape), step.output) for chunk in chunks]
+
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+
+
+def _ragged_all_to_all(
+    interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes
+) -> list[Value]:
+    """Member `i` sends `send_sizes[j]` rows from `input_offsets[j]` on to row `output_offsets[j]` of member `j`."""
+
+    def each(members: list[list[Value]]) -> list[Value]:
+        tables = [[np.asarray(interpreter.domain.concrete(step, table)) for table in member[2:]] for member in members]
+        sent = _ids(step.inputs[0], len(members))
+        outputs = []
+        for receiver, member in enumerate(members):
+            index = _ids(step.inputs[1], 1)[0] + sum(ids.size for ids in sent)
+            taken = np.zeros(index.shape[0], bool)
+            for sender, (starts, lengths, places, _) in enumerate(tables):
+                start, length, place = (int(table[receiver]) for table in (starts, lengths, places))
+                expected = int(tables[receiver][3][sender])
+                inside = 0 <= start <= start + length <= len(sent[sender]) and 0 <= place <= place + length <= len(
+                    index
+                )
+                if length != expected or not inside or taken[place : place + length].any():
+                    raise NotCovered(
+                        f"{step}: member {sender} sends rows {start}:{start + length} to rows {place}:{place + length} "
+                        f"of member {receiver}, which expects {expected}; outside of what the primitive defines"
+                    )
+                index[place : place + length] = sent[sender][start : start + length]
+                taken[place : place + length] = True
+            outputs.append(interpreter.taken([*(other[0] for other in members), member[1]], index, step.output))
+        return outputs
+
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+
+
+COLLECTIVES: dict[str, Collective] = {
+    "axis_index": _axis_index,
+    "pbroadcast": _pbroadcast,
+    "ppermute": _ppermute,
+    "all_gather": _all_gather,
+    "all_gather_invariant": _all_gather,
+    "all_to_all": _all_to_all,
+    "psum": _reduce("reduce_sum"),
+    "psum_invariant": _reduce("reduce_sum"),
+    "pmax": _reduce("reduce_max"),
+    "pmin": _reduce("reduce_min"),
+    "reduce_scatter": _reduce_scatter,
+    "psum_scatter": _reduce_scatter,
+    "ragged_all_to_all": _ragged_all_to_all,
+}

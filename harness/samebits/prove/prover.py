@@ -25,9 +25,9 @@ from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.complex_pairs import real_program
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.float64_differences import differences, one_way, values_of
-from samebits.interpret.jumps import other_jumps
-from samebits.interpret.label_proof import LabelIdentity, LabelProver
+from samebits.interpret.labels import LabelIdentity, LabelProver
 from samebits.interpret.other_values import Counterexample, counterexamples
+from samebits.interpret.probes import other_jumps
 from samebits.interpret.problem import Question
 from samebits.programs.asked import Asked, record_all, record_outside, recorded
 from samebits.programs.captured_values import equations, own_rules, own_stops

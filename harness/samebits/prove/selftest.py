@@ -14,7 +14,7 @@ import numpy as np
 
 from samebits.errors import CheckerBroken, NotCovered
 from samebits.interpret.field_proof.proof import identity
-from samebits.interpret.label_proof import movement
+from samebits.interpret.labels import movement
 from samebits.interpret.problem import Input, Question
 from samebits.schema.domain import RequiredFact
 

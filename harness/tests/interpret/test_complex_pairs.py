@@ -15,7 +15,7 @@ from samebits.errors import NotCovered
 from samebits.interpret import complex_pairs
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.label_proof import movement
+from samebits.interpret.labels import movement
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.value import exactly

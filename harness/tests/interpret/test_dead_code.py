@@ -16,7 +16,7 @@ from samebits.errors import NotCovered
 from samebits.interpret import dead_code
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.label_proof import LabelProver
+from samebits.interpret.labels import LabelProver
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from tests.interpret.executed import asked

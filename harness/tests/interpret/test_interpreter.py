@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
+from samebits.interpret.as_written import simulate
 
 import samebits
 from samebits.errors import NotCovered
 from samebits.interpret import arrays, data_movement, sorting
 from samebits.interpret import arrays as special_functions
 from samebits.interpret.arrays import ARITHMETIC, evaluate
-from samebits.interpret.as_written import simulate
 from samebits.interpret.complex_pairs import real_program
 from samebits.interpret.control_flow import branch_of
 from samebits.interpret.equation import JAX, Step, is_machinery

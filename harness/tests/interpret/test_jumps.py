@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 
 import samebits
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
-from samebits.interpret.jumps import other_jumps
+from samebits.interpret.probes import other_jumps
 from samebits.interpret.problem import Input, Question
 
 Side = Callable[..., Any]

@@ -18,8 +18,7 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret import data_movement, labels
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.label_proof import LabelIdentity, movement
-from samebits.interpret.labels import LabelDomain, Labelled, LabelTable
+from samebits.interpret.labels import LabelDomain, LabelIdentity, Labelled, LabelTable, movement
 from samebits.schema.domain import RequiredFact
 from tests.interpret.executed import asked, outcomes, run
 from tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized

@@ -14,7 +14,7 @@ from samebits.interpret import random_keys
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import LabelDomain
-from samebits.interpret.machine_independence.domain import IndependenceDomain
+from samebits.interpret.machine_independence import IndependenceDomain
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import check, compared
 

@@ -11,7 +11,7 @@ import samebits
 from samebits import Arg, Case, Contract, Domain, Pair
 from samebits.check.cross_checks import CrossChecks
 from samebits.check.run_points import run_points
-from samebits.interpret.label_proof import LabelIdentity
+from samebits.interpret.labels import LabelIdentity
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs

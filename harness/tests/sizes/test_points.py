@@ -11,7 +11,7 @@ import pytest
 from samebits import Arg, AxisSize, Case, MeshSpec, Pair
 from samebits.check.prove_points import PointProver
 from samebits.errors import CheckerBroken
-from samebits.interpret.label_proof import LabelIdentity
+from samebits.interpret.labels import LabelIdentity
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Point
 from samebits.sizes import points

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from samebits.interpret.equation import Type
-from samebits.interpret.field.arithmetic import negative, product, sum_of
+from samebits.interpret.field.arithmetic import exp, negative, product, sum_of
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.element import VARIABLE, FieldElement, touched
-from samebits.interpret.field.functions import exp
 from samebits.interpret.field_proof.comparison import ENOUGH
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.report.prove_model import first_not_proved

@@ -109,7 +109,7 @@ def _not_stored(question: Any) -> dict[str, str]:
 
 
 def _no_range(question: Any) -> Any:
-    from samebits.interpret.overflow import OverflowReach
+    from samebits.interpret.float64_differences import OverflowReach
 
     return OverflowReach()
 
@@ -161,7 +161,7 @@ _FAULTS = (
     ),
     _fault(
         "proofs keep silent about -0.0",
-        "samebits.interpret.label_proof:LabelProver._promises",
+        "samebits.interpret.labels:LabelProver._promises",
         _no_promises,
         "CheckerBroken",
     ),

@@ -19,17 +19,18 @@ from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field import residues
 from samebits.interpret.field.element import (
     CONSTANT,
+    FINITE,
+    MEANT,
     TIE,
     VARIABLE,
     DegreeBounds,
     FieldElement,
+    Infinities,
     reaching,
     together,
     touched,
 )
-from samebits.interpret.field.infinities import FINITE, MEANT, Infinities
-from samebits.interpret.field.residues import PRIMES
-from samebits.interpret.field.ring import Ring
+from samebits.interpret.field.residues import PRIMES, Ring
 
 # The values computed so far by the programs of a proof, among which the root of a square is searched.
 _HELD = 1 << 22  # elements of the values that are searched for a root

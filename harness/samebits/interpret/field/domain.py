@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.arrays import MATRICES, OF_PARTS, evaluate
-from samebits.interpret.equation import Array, Step
+from samebits.interpret import literals
+from samebits.interpret.arrays import ARITHMETIC, MATRICES, OF_PARTS, evaluate
+from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field import residues
 from samebits.interpret.field.arithmetic import (
     FORMULAS,
+    FUNCTIONS,
     Rule,
     constant,
+    log_of_two,
     negative,
     operands,
     product,
@@ -34,10 +37,10 @@ from samebits.interpret.field.arithmetic import (
     sum_of,
 )
 from samebits.interpret.field.base import FieldBase
-from samebits.interpret.field.comparisons import CHOICES
+from samebits.interpret.field.comparisons import CHOICES, whole_part
 from samebits.interpret.field.element import FieldElement, reaching, shadows, spread, together
-from samebits.interpret.field.functions import FUNCTIONS, log_of_two
-from samebits.interpret.field.integer_rounding import whole_part
+from samebits.interpret.literals import SurdLiteral
+from samebits.interpret.source_constants import SourceConstant
 
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase
@@ -224,3 +227,95 @@ class Field(FieldBase):
         for output in outputs:
             self.held(output)
         return outputs
+
+
+# The field domain with constants computed first: in float64, and each standing for the number it is a rounding of.
+_LIMIT = 1 << 16
+
+
+class FoldedField(Field):
+    """A field domain whose constants stay float64 arrays until they meet a symbolic value.
+
+    Args:
+        stands: by value, the number that a constant stands for.
+        args, known: of `Field`.
+    """
+
+    name = "field"
+    keeps_constants = True
+
+    def __init__(self, *args: Any, stands: Mapping[float, SurdLiteral], **known: Any) -> None:
+        super().__init__(*args, **known)
+        self._stands = stands
+        self._step: Step | None = None
+        self._literals: set[float] = set()
+        self._exact: dict[float, SurdLiteral] = {}
+        self.met: tuple[dict[float, SourceConstant], dict[float, SourceConstant]] = {}, {}
+        """By side: the constants that met symbolic values."""
+        self.inner: tuple[dict[float, SourceConstant], dict[float, SourceConstant]] = {}, {}
+        """By side: the constants that were computed, or that others were computed from."""
+        self.used: set[float] = set()
+        """Constants that came to stand for others."""
+
+    def lift(self, array: Array, kind: Type) -> Any:
+        """A float constant as the float64 numbers that it stands for; integers made from floats as elements."""
+        array = np.asarray(array)
+        if not kind.is_float or array.dtype.kind in "biu":
+            return super().lift(array, kind)
+        unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
+        numbers = [self._float(v, array.dtype.name) if np.isfinite(v) else v for v in unique.tolist()]
+        if array.size == 1:
+            self._literals.update(numbers)
+        return np.array(numbers, np.float64)[places].reshape(array.shape)
+
+    def element(self, value: Any, kind: Type) -> FieldElement:
+        """A value as an element: here a constant meets one."""
+        if isinstance(value, FieldElement):
+            return value
+        array = np.asarray(value)
+        if not kind.is_float or array.dtype.kind in "biu":
+            return super().lift(array, kind)
+        self._note(self.met, array, kind)
+        return super().lift(array.astype(np.float64), kind)
+
+    def number(self, value: float, dtype: str) -> SurdLiteral:
+        """What a constant stands for."""
+        if value in self._stands:
+            self.used.add(value)
+            return self._stands[value]
+        return self._exact[value] if value in self._exact else literals.standing(value, dtype)
+
+    def _float(self, value: float, dtype: str) -> float:
+        """A literal in float64, from which its number is found again."""
+        if value in self._stands:
+            self.used.add(value)
+            number = self._stands[value]
+        else:
+            number = literals.number(value, dtype)
+        self._exact[float(number)] = number
+        return float(number)
+
+    def _note(self, known: tuple[dict[float, SourceConstant], ...], array: Array, kind: Type) -> None:
+        if array.size > _LIMIT:
+            return
+        unique = np.unique(array[np.isfinite(array)]).tolist()
+        place = "" if self._step is None else self._step.place
+        for value in unique:
+            written = value in self._literals
+            table = len(unique) > 1 and not written
+            constant = SourceConstant(value, kind.dtype.name, place, not written, table, self._exact.get(value))
+            known[self.side].setdefault(value, constant)
+
+    def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        """Constants are computed; all else is as in the field."""
+        self._step = step
+        try:
+            if step.name not in ARITHMETIC or any(isinstance(value, FieldElement) for value in values):
+                return super().apply(step, values)
+            outputs = evaluate(step, values)
+            for array, kind in zip([*values, *outputs], [*step.inputs, *step.outputs], strict=True):
+                if kind.is_float:
+                    self._note(self.inner, array, kind)
+            return outputs
+        finally:
+            self._step = None

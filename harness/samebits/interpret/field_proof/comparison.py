@@ -14,10 +14,9 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret import literals
 from samebits.interpret.equation import Array
-from samebits.interpret.field.domain import Field
+from samebits.interpret.field.arithmetic import CONFIRMED
+from samebits.interpret.field.domain import Field, FoldedField
 from samebits.interpret.field.element import FieldElement
-from samebits.interpret.field.folded_constants import FoldedField
-from samebits.interpret.field.functions import CONFIRMED
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.result import APART, BLIND, FieldIdentity

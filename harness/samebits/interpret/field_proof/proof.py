@@ -15,9 +15,8 @@ import numpy as np
 
 from samebits.errors import BrokenPromise, MissingRule, NotCovered
 from samebits.interpret.dead_code import live
-from samebits.interpret.field.domain import Field
-from samebits.interpret.field.folded_constants import FoldedField
-from samebits.interpret.field.functions import CONFIRMED
+from samebits.interpret.field.arithmetic import CONFIRMED
+from samebits.interpret.field.domain import Field, FoldedField
 from samebits.interpret.field_proof.comparison import (
     ENOUGH,
     MOST_POINTS,
@@ -27,13 +26,11 @@ from samebits.interpret.field_proof.comparison import (
 )
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.result import APART, FieldIdentity, assumptions, by_numbers
-from samebits.interpret.float64_differences import differences
+from samebits.interpret.float64_differences import differences, reach_of
 from samebits.interpret.inner_equations import equations, exponentials
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.jumps import other_jumps
 from samebits.interpret.literals import SurdLiteral
-from samebits.interpret.overflow import reach_of
-from samebits.interpret.probes import Stretched, inputs_of, permuted, stored, stretched
+from samebits.interpret.probes import Stretched, inputs_of, other_jumps, permuted, stored, stretched
 from samebits.interpret.problem import Question
 
 # A question in parts: what is not covered in the computation of one output says nothing of the other outputs.

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from samebits.errors import NotCovered, not_interpreted
-from samebits.interpret.field.functions import CONFIRMED
+from samebits.interpret.field.arithmetic import CONFIRMED
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.probes import Stretched
 from samebits.schema.assumption import Assumption, words_of
 
 if TYPE_CHECKING:
     from samebits.interpret.field.domain import Field
-    from samebits.interpret.overflow import OverflowReach
+    from samebits.interpret.float64_differences import OverflowReach
     from samebits.interpret.problem import Question
 
 

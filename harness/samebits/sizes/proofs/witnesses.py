@@ -19,7 +19,7 @@ import numpy as np
 
 from samebits.errors import DeclarationError, NotCovered, NothingCompared
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
-from samebits.interpret.label_proof import movement
+from samebits.interpret.labels import movement
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.floats import is_float
 from samebits.sizes.places.equality import Doubt

@@ -18,8 +18,7 @@ from samebits.interpret.field import residues
 from samebits.interpret.field.arithmetic import FORMULAS
 from samebits.interpret.field.base import HeldValues
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.residues import PRIMES
-from samebits.interpret.field.ring import Ring
+from samebits.interpret.field.residues import PRIMES, Ring
 from samebits.interpret.field_proof.comparison import ENOUGH
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.interpreter import Interpreter

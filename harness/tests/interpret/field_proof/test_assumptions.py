@@ -12,7 +12,7 @@ from rich.console import Console
 from samebits.check.prove_points import prove_points
 from samebits.errors import NotCovered
 from samebits.interpret.field_proof.proof import FieldIdentity
-from samebits.interpret.label_proof import movement
+from samebits.interpret.labels import movement
 from samebits.interpret.problem import Input
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
 from samebits.interpret.arrays import to_integers
-from samebits.interpret.machine_independence.domain import independence, independence_at_all_inputs, quantum_of
+from samebits.interpret.machine_independence import independence, independence_at_all_inputs, quantum_of
 from tests.interpret.executed import asked
 
 NORMAL = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)

@@ -13,9 +13,9 @@ from samebits.errors import NotCovered
 from samebits.interpret import dot_general as contractions
 from samebits.interpret import windows
 from samebits.interpret.arrays import ARITHMETIC, evaluate, to_integers
+from samebits.interpret.dot_general import is_short, only_here
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.onehot import is_short, only_here
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.rules import format_of
 from samebits.interpret.sorting import ORDERED

@@ -1,1 +1,0 @@
-"""The domain of numbers whose bits do not depend on the machine."""
