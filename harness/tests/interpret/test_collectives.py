@@ -15,7 +15,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from samebits.errors import NotCovered
-from samebits.interpret import collectives, devices, shard_map
+from samebits.interpret import devices, shard_map
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import agree, check, missing, outcomes
@@ -131,7 +131,7 @@ def test_every_collective_is_met() -> None:
     with jax.set_mesh(mesh(kind=AxisType.Explicit)):
         met |= check(lambda x: jax.sharding.reshard(jax.sharding.reshard(x, P("a")), P(None, "b")) * 2, X)
     still = {"pvary", "reshard", "sharding_constraint"}
-    assert missing({*collectives.COLLECTIVES, *still}, met) == ["pbroadcast", "ragged_all_to_all"]  # not on XLA:CPU
+    assert missing({*shard_map.COLLECTIVES, *still}, met) == ["pbroadcast", "ragged_all_to_all"]  # not on XLA:CPU
 
 
 def invariant(x: Any) -> Any:
@@ -256,13 +256,13 @@ def holds(program: Any, outputs: Sequence[Any]) -> bool:
 
 def turned(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
     perm = tuple((to, origin) for origin, to in step.params["perm"])
-    return collectives._ppermute(
+    return shard_map._ppermute(
         interpreter, dataclasses.replace(step, params={**step.params, "perm": perm}), values, axes
     )
 
 
 def exchanged(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
-    right = collectives._all_to_all(interpreter, step, values, axes)
+    right = shard_map._all_to_all(interpreter, step, values, axes)
     return [devices.PerDevice(right[0].values[::-1])]
 
 
@@ -296,15 +296,15 @@ def test_specs_of_summands_are_refused_by_name(word: str) -> None:
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "ppermute the other way": lambda patch: patch.setitem(collectives.COLLECTIVES, "ppermute", turned),
-    "all_to_all to the wrong devices": lambda patch: patch.setitem(collectives.COLLECTIVES, "all_to_all", exchanged),
+    "ppermute the other way": lambda patch: patch.setitem(shard_map.COLLECTIVES, "ppermute", turned),
+    "all_to_all to the wrong devices": lambda patch: patch.setitem(shard_map.COLLECTIVES, "all_to_all", exchanged),
     "a sum over no axis": lambda patch: patch.setitem(
-        collectives.COLLECTIVES, "psum_invariant", lambda *call: list(call[2])
+        shard_map.COLLECTIVES, "psum_invariant", lambda *call: list(call[2])
     ),
     "a maximum for a minimum": lambda patch: patch.setitem(
-        collectives.COLLECTIVES, "pmin", collectives.COLLECTIVES["pmax"]
+        shard_map.COLLECTIVES, "pmin", shard_map.COLLECTIVES["pmax"]
     ),
-    "axis_index over all axes": lambda patch: patch.setitem(collectives.COLLECTIVES, "axis_index", numbered),
+    "axis_index over all axes": lambda patch: patch.setitem(shard_map.COLLECTIVES, "axis_index", numbered),
     "groups backwards": lambda patch: patch.setattr(devices.Axes, "groups", by_size),
     "specs read from the right": lambda patch: patch.setattr(shard_map, "_pieces", across),
 }
