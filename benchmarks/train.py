@@ -19,7 +19,7 @@ from pathlib import Path
 
 from samebits.programs.catalogue import default_root
 from samebits.report.progress import tracked
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 
 HERE = Path(__file__).resolve().parent
 ALONE = """
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from samebits.host import environment
 environment.prepare()
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 from samebits.train.trainer import Trainer, pool
 model = load_model(Path(sys.argv[1]))
 trainer = Trainer(model, model.all_configs()[sys.argv[2]], Path(sys.argv[1]), pool())

@@ -12,9 +12,8 @@ from samebits.bisect.session import option_words
 from samebits.errors import RequestError
 from samebits.programs.catalogue import Locator, default_root, load
 from samebits.schema.model import Config, Defect, Model, Parts
-from samebits.train.load import load_model
 from samebits.train.parts import chosen_parts, pair_of, side_at
-from samebits.train.request import choice_of, named, reference_of, require_axes
+from samebits.train.request import choice_of, load_model, named, reference_of, require_axes
 
 FIELDS = ("mesh", "shard_mode", "dtype")
 """Fields in which two configurations may differ, besides their choices and options."""
@@ -104,11 +103,7 @@ class Endpoints:
         return differences
 
     def mixture(self, taken: frozenset[str]) -> tuple[Config, Defect | None]:
-        """Return the good configuration with some differences taken from the bad one, and the defect at those sites.
-
-        Args:
-            taken: names of differences, as in `differing`.
-        """
+        """Return the good configuration with some differences taken from the bad one, and the defect at those sites."""
         before, after = self._planted
         choice = {name: self._side(self.bad if name in taken else self.good, name) for name in self.names()}
         sited = self.model.sites(self.bad)

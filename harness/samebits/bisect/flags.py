@@ -108,10 +108,6 @@ class Recompiled:
     def recompile(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
         """Compile and run both sides.
 
-        Args:
-            options: compiler options by name.
-            collect: whether the names of passes are collected.
-
         Raises:
             CouldNotRun: the compiler rejects an option, or fails.
         """
@@ -469,12 +465,7 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
 
 
 def ulps_from_oracle(side: Array, oracle: Array) -> float:
-    """Return the largest distance of a side from its float64 value, in ulps of the largest value.
-
-    Args:
-        side: an output leaf, in the dtype of the program.
-        oracle: the same leaf in float64.
-    """
+    """Return the largest distance of a side from its float64 value, in ulps of the largest value."""
     import ml_dtypes
 
     wide = np.asarray(side, np.float64)

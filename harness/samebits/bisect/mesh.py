@@ -124,7 +124,6 @@ def control_of(tried: Sequence[TriedPoint], nearest: Sequence[str]) -> str | Non
     """Return a mesh that passed: the largest of the nearest ones, if one of them passed.
 
     Args:
-        tried: points of the search.
         nearest: meshes one step smaller than the failing one, in ascending order.
     """
     passed = [mesh_of(trial) for trial in tried if trial.outcome == "pass"]

@@ -23,8 +23,7 @@ from samebits.numerics import floats
 from samebits.programs.catalogue import default_root
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.load import load_model
-from samebits.train.request import choice_of, named, require_axes
+from samebits.train.request import choice_of, load_model, named, require_axes
 
 
 @dataclass(kw_only=True, slots=True)
@@ -59,7 +58,7 @@ class ConfigJudge:
     def __call__(self, point: Config) -> Judgement:
         """Train a point and its reference, and compare them."""
         from samebits.train.compare import judge_runs
-        from samebits.train.envelope import forced
+        from samebits.train.envelope import distances, forced
 
         try:
             # Start tracing both before waiting for either, so that they compile in parallel.
@@ -67,7 +66,7 @@ class ConfigJudge:
             recorded, envelope, reference_arrays = self._reference(self.reference(point))
             run = trainer.run(self.steps)
             arrays = forced(trainer, recorded.states)
-            pairing = judge_runs(recorded.run, run.run, reference_arrays, arrays, envelope, "rounding", "")
+            pairing = judge_runs(recorded.run, run.run, distances(reference_arrays, arrays), envelope, "rounding", "")
         except (DeclarationError, MeshError, CouldNotRun) as error:
             return untestable(str(error))
         if pairing.verdict != "different":

@@ -34,11 +34,6 @@ def first_point(pair: Pair, request: PointRequest) -> Point:
 def align_pair(pair: Pair, request: PointRequest, replay: str) -> SearchFinding:
     """Find the first value of a variant that makes one of its outputs differ.
 
-    Args:
-        pair: the declaration.
-        request: the point, and the output: the first that differs by default.
-        replay: the command that shows it again.
-
     Raises:
         RequestError: the pair has no such point or output.
     """

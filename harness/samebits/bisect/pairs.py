@@ -32,11 +32,8 @@ def bisect_pairs(
     """Find the choices that make the bad training diverge from the good one.
 
     Args:
-        request: the two trainings.
-        session: how the search is run.
         only: judge only this set of choices.
         most: the largest number of sets to try.
-        judge: judges a set of choices, such as in another process; by default in this one.
 
     Raises:
         RequestError: the request is invalid.
@@ -64,11 +61,7 @@ def bisect_pairs(
 
 
 def judge_here(request: EndpointsRequest) -> JudgePoint:
-    """Return a judge in this process; the good training is run and measured when the first point is judged.
-
-    Args:
-        request: the two trainings.
-    """
+    """Return a judge in this process; the good training is run and measured when the first point is judged."""
     from samebits.bisect.trainings import Trainings
 
     sides = endpoints_of(request)
@@ -122,10 +115,6 @@ def _finding(
     """Describe what a search found.
 
     Args:
-        request, sides: the two trainings.
-        trials: of the search.
-        steps: up to the failure.
-        sets: its causes.
         later: of all choices that are in no minimal set, over all steps.
     """
     how = sides.differing()

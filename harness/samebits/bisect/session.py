@@ -56,12 +56,9 @@ class Session:
         """Return a search with a journal.
 
         Args:
-            what: which bisection.
-            judge: judges one point.
             searched: everything that a judgement depends on besides the point and the sources: the command, or digests
                 of other files.
             root: the tree whose sources are judged by this process; None where others judge with sources of their own.
-            key, label: as in `Trials`.
 
         Raises:
             RequestError: the journal belongs to another search, or cannot be read.
@@ -120,10 +117,8 @@ def again(what: str, *words: str, check: Sequence[str] = (), **options: object) 
     """Return the command that shows a finding again, quoted for a shell.
 
     Args:
-        what: which bisection.
         words: its arguments, and options that are words already.
         check: the command that judges, after `--`.
-        options: as in `option_words`.
     """
     words = ("samebits", "bisect", what, *words, *option_words(**options))
     return shlex.join([*words, "--", *check] if check else words)

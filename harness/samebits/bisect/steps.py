@@ -93,10 +93,6 @@ class _Runs:
 def bisect_steps(request: EndpointsRequest, session: Session) -> SearchFinding:
     """Find the first step that differs, and the part of it.
 
-    Args:
-        request: the two trainings.
-        session: how the search runs.
-
     Returns:
         The step; `found` is False if every step agrees with the good one up to rounding.
 

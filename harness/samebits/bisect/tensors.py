@@ -63,7 +63,6 @@ def forms(names: Iterable[str], containers: Iterable[str], gone: Iterable[str] =
     """Return the mixtures to try, innermost first: parts that call no others, each that does, all together.
 
     Args:
-        names: the differences.
         containers: sites of parts that call other parts.
         gone: differences that are no longer taken, for the descriptions.
     """
@@ -84,7 +83,6 @@ def whole_step(taken: Iterable[str], without: Iterable[str] = (), gone: Iterable
     """Return the step with what is taken, and nothing replaced.
 
     Args:
-        taken: the differences.
         without: what was taken before, and is left out now.
         gone: all that is left out.
     """
@@ -105,13 +103,7 @@ def label(point: Point) -> str:
 
 
 def origin(first: Any, form: StepMixture, nesting: Any) -> tuple[str, list[str]]:
-    """Return the code that computed a wrong tensor, in words, and the differences that are taken there.
-
-    Args:
-        first: the tensor (`train.taps.Tensor`).
-        form: the mixture.
-        nesting: the parts in which each part is called (`train.taps.Nesting`).
-    """
+    """Return the code that computed a wrong tensor, in words, and the differences that are taken there."""
     part: str = first.part
     between = sorted(name for name in form.taken if name in FIELDS or name.startswith("option:"))
     if first.enters or part == "step":
@@ -159,11 +151,7 @@ class BlockSearch:
     idle: list[str] = field(default_factory=list)
 
     def run(self, rounded: bool) -> Outcome:
-        """Search; differences that leave all outputs as they are, are left out one after the other.
-
-        Args:
-            rounded: whether values are rounded to their dtypes.
-        """
+        """Search; differences that leave all outputs as they are, are left out one after the other."""
         whole = whole_step(self.names), rounded
         judged = self.trials(whole) != "untestable"
         gone: set[str] = set()
@@ -202,10 +190,6 @@ def judged_outputs(
     """Hold a whole step against the good one; `moved` are outputs that differ from those of another step.
 
     Args:
-        good: the outputs of the good step.
-        bounds: of each output.
-        outputs: the outputs of this step.
-        before: the outputs of the other step, if given.
         distance: of an output, from its name and two values.
     """
     import numpy as np
@@ -288,10 +272,6 @@ class _GoodStep:
 
 def bisect_tensors(request: EndpointsRequest, session: Session) -> SearchFinding:
     """Find the first wrong tensor, forward or backward.
-
-    Args:
-        request: the two trainings.
-        session: how the search runs.
 
     Returns:
         The tensor; `found` is False if the step returns the good values, or every block computes them from good inputs.

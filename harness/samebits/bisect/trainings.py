@@ -10,9 +10,9 @@ from samebits.bisect.search.trials import Judgement, failed, passed, untestable
 from samebits.errors import SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.compare import BoundedDistance, bounded_distances
+from samebits.train.compare import BoundedDistance, bounded
 from samebits.train.distance import SCALARS, lacks, leaf_order, place
-from samebits.train.envelope import Envelope, Forced, forced, forced_steps
+from samebits.train.envelope import Envelope, Forced, distances, forced, forced_steps
 from samebits.train.matrix import one_device
 from samebits.train.measure import measure
 from samebits.train.record import Recorded, RunRecord
@@ -67,7 +67,7 @@ class Trainings:
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
         good = first_steps(recorded.run, self.steps)
-        moved = bounded_distances(good, run, {step: base[step] for step in states}, apart, envelope)
+        moved = bounded(good, run, distances({step: base[step] for step in states}, apart), envelope)
         return judge_training(good, run, moved)
 
 

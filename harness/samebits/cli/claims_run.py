@@ -152,7 +152,7 @@ def _claims_of(chosen: ClaimsOptions, run: CommandRun) -> ClaimInputs:
 
 
 def _of_model(tree: Path) -> tuple[str, tuple[Documented, ...]]:
-    from samebits.train.load import FOLDER, load_model
+    from samebits.train.request import FOLDER, load_model
 
     if not (tree / FOLDER / "__init__.py").is_file():
         return "", ()

@@ -16,7 +16,7 @@ from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.schema.model import Config, Model, Preset
 from samebits.schema.result import Problem
 from samebits.schema.target import Target
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 
 
 def compile_model(chosen: CompileOptions, settings: EngineSettings, run: CommandRun) -> StepsDocument:

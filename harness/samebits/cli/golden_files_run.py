@@ -14,7 +14,7 @@ from samebits.report.golden import GoldenDocument, GoldenRow, golden_blocks
 from samebits.schema.result import Problem
 from samebits.train.golden.files import golden_paths, read_golden, require_own_name
 from samebits.train.golden.record import Golden
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 
 GoldenFile = tuple[Path, Golden]
 

@@ -19,7 +19,7 @@ from samebits.train.cache import persistent_compile_cache
 from samebits.train.golden.accept import AcceptedGolden, permit
 from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.runs import GoldenSession, accept_goldens, goldens_to_check, selected, without_goldens
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 
 
 def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: CommandRun) -> GoldenDocument:

@@ -13,8 +13,8 @@ from samebits.engine.run_work import EngineSettings
 from samebits.programs.catalogue import default_root
 from samebits.report.prove_model import StepDocument
 from samebits.schema.result import Problem
-from samebits.train.load import load_model
 from samebits.train.prove_request import ProveRequest
+from samebits.train.request import load_model
 
 
 def prove_model(chosen: ProveOptions, settings: EngineSettings, run: CommandRun) -> StepDocument:

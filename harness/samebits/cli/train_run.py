@@ -22,9 +22,8 @@ from samebits.report.train import TrainDocument, TrainSummary, envelope_record
 from samebits.schema.model import Matrix, Model
 from samebits.train.compare import ORDER, Pairing, Uncompared, compare_beside
 from samebits.train.detection import Detection, planted
-from samebits.train.load import load_model
 from samebits.train.matrix import MatrixResult, run_matrix, uncompared_runs
-from samebits.train.request import TrainRequest
+from samebits.train.request import TrainRequest, load_model
 
 
 def train_matrix(

@@ -56,10 +56,7 @@ class CompileCache:
         """Digest a program's StableHLO, devices, options, JAX settings, flags and compiler versions into its key.
 
         Args:
-            text: the StableHLO.
             place: target, mesh and devices, as `Lowered.place`.
-            options: compiler options.
-            compiler: the version of the target's compiler.
         """
         versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
         flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]

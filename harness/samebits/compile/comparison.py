@@ -33,9 +33,7 @@ def compare_sides(
     """Compare a variant with its reference: whether the programs are the same, ratios of figures, and claims.
 
     Args:
-        reference, variant: compiled for the same target, case and direction.
         all_sides: every side of that case and direction, for claims that name another side.
-        claims: the claims of the case.
         other_outputs: what the variant returns otherwise, in words, such as another tree; None for the same types.
     """
     same, ordered = variant.unordered == reference.unordered, variant.program == reference.program
@@ -81,14 +79,7 @@ def compare_sides(
 
 
 def expected_error(which: ProgramIdentity, reference: str, refusal: Refusal, words: str) -> SideBySide:
-    """Return the comparison of a side whose options the compiler rejected, as the declaration expects.
-
-    Args:
-        which: the side, with its options.
-        reference: the name of the reference.
-        refusal: the expected error, as declared.
-        words: the compiler's message.
-    """
+    """Return the comparison of a side whose options the compiler rejected, as the declaration expects."""
     matches = re.search(refusal.match, words) is not None
     judged = ClaimResult(
         shows=_REFUSED.format(refusal.match), source="declared", finding=None, holds=matches, ok=matches, got=words

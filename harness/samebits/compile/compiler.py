@@ -264,9 +264,7 @@ def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart:
     """Return the facts of a compiled module.
 
     Args:
-        artefact: the compiler's output.
         taken: the function arguments that correspond to the module's parameters.
-        cached: whether it comes from the cache.
         apart: further data that its digests depend on.
 
     Raises:

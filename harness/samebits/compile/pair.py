@@ -62,7 +62,6 @@ def watched(sides: TracedSides, trace: Callable[[], Program]) -> tuple[Program, 
 
     Args:
         sides: whose side it is; before its first one all caches that may hold answers are emptied.
-        trace: traces it, or returns its program where that is known.
     """
     queries: list[Query]
     watching: AbstractContextManager[list[Query]] = process_queries() if sides in _WATCHED.begun else mesh_queries()

@@ -138,7 +138,6 @@ def tuned_case(trials: Iterable[TuningTrial], small: Iterable[SmallValue]) -> Tu
     """Return the trials of a case with what their values give, and the best of each side.
 
     Args:
-        trials: of one case on one target in one direction.
         small: of its production shape; nothing is known of values that are missing.
     """
     small_by_value = {(value.side, value.direction, value.value): value for value in small}

@@ -17,7 +17,7 @@ from samebits.programs.replay import of_tree
 from samebits.schema.model import Config
 from samebits.schema.program_facts import Facts
 from samebits.schema.target import Target
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

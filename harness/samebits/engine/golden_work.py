@@ -46,7 +46,7 @@ class GoldenWork(OneByOne[CheckedGolden]):
         from samebits.host import environment
         from samebits.train.cache import persistent_compile_cache
         from samebits.train.golden.runs import GoldenSession, check_run, selected
-        from samebits.train.load import load_model
+        from samebits.train.request import load_model
 
         yield "running it"
         model = load_model(self.tree)

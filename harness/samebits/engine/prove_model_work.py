@@ -14,9 +14,8 @@ from samebits.engine.prove_work import leave_accelerators
 from samebits.engine.work import Event, Item, ProcessExit
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.load import load_model
-from samebits.train.prove_request import ProveRequest, replay_words, steps
-from samebits.train.step_leaf import StepLeaf, reference_step, step_head
+from samebits.train.prove_request import ProveRequest, StepLeaf, reference_step, replay_words, step_head, steps
+from samebits.train.request import load_model
 
 if TYPE_CHECKING:
     from samebits.train.prove_step import StepProver

@@ -96,7 +96,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
     Raises:
         SamebitsError: the first run failed, so that there is nothing to compare with; or a request is wrong.
     """
-    from samebits.train.compare import clusters, judge_distances
+    from samebits.train.compare import clusters, judge_runs
     from samebits.train.envelope import Distances, Envelope
     from samebits.train.matrix import MatrixResult, other_training
     from samebits.train.parts import expected_verdict
@@ -127,7 +127,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
         expected, reason = expected_verdict(other, config, root)
         apart = from_text(row.apart, Distances)  # type: ignore[type-abstract]
         a, b = result.runs[other.name].run, result.runs[name].run
-        result.comparisons.append(judge_distances(a, b, apart, result.envelope, expected, reason))  # type: ignore[arg-type]
+        result.comparisons.append(judge_runs(a, b, apart, result.envelope, expected, reason))  # type: ignore[arg-type]
     result.clusters = clusters([recorded.run for recorded in result.runs.values()])
     return result
 

@@ -17,7 +17,7 @@ from samebits.report.page import Badge, Cell, CommandLine, Fold, Line, Lines, Pa
 from samebits.report.words import plural, state_of, state_word
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem, code_of
-from samebits.train.step_leaf import StepLeaf
+from samebits.train.prove_request import StepLeaf
 
 HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error probability", "points", "seconds"]
 

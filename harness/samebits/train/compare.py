@@ -22,7 +22,7 @@ from samebits.train.distance import (
     place,
     with_run,
 )
-from samebits.train.envelope import Distances, Envelope, Forced, distances
+from samebits.train.envelope import Distances, Envelope
 from samebits.train.record import RunRecord
 
 Verdict = Literal["bitwise", "rounding", "different"]
@@ -100,26 +100,12 @@ class BoundedDistance:
 
 
 def judge_runs(
-    a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope, expected: Verdict, reason: str
-) -> Pairing:
-    """Compare two runs.
-
-    Args:
-        a, b: the runs; `a` is the reference of the two.
-        forced_a, forced_b: their single steps from the same states.
-        envelope: of the reference.
-        expected, reason: the lowest verdict accepted, and why.
-    """
-    return judge_distances(a, b, distances(forced_a, forced_b), envelope, expected, reason)
-
-
-def judge_distances(
     a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope, expected: Verdict, reason: str
 ) -> Pairing:
-    """Compare two runs, of whose single steps the distances are known.
+    """Compare two runs, of which `a` is the reference.
 
     Args:
-        a, b: the runs; `a` is the reference of the two.
+        a, b: the runs.
         apart: the distances of their single steps from the same states.
         envelope: of the reference.
         expected, reason: the lowest verdict accepted, and why.
@@ -159,13 +145,6 @@ def judge_distances(
 def _first_apart(apart: Distances) -> tuple[int, str] | None:
     """Return the first array of a single step that differs: moments are not among what is recorded of a run."""
     return next(((step, leaf) for step, leaves in apart.items() for leaf, far in leaves.items() if far), None)
-
-
-def bounded_distances(
-    a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope
-) -> list[BoundedDistance]:
-    """Return as `bounded`, of single steps whose distances are not known yet."""
-    return bounded(a, b, distances(forced_a, forced_b), envelope)
 
 
 def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) -> list[BoundedDistance]:
@@ -223,13 +202,7 @@ REASON = "the same run of another document; collectives between processes may su
 def compare_beside(
     runs: Mapping[str, RunRecord], others: Sequence[RunRecord], envelope: Envelope | None, where: str
 ) -> list[Pairing]:
-    """Return every run beside the run of the same configuration in another document.
-
-    Args:
-        runs: of this one, by configuration.
-        others: of the other document.
-        envelope: of this one's reference: how far rounding alone moves its losses.
-        where: the name of the other document.
+    """Return every run beside the run of the same configuration in another document, `where`.
 
     Raises:
         RequestError: a run is not in it, or is of another configuration or length.
@@ -249,37 +222,18 @@ def compare_beside(
 
 
 def other_request(run: RunRecord, other: RunRecord) -> str | None:
-    """Say what another document was asked for where that is another configuration or length.
-
-    Args:
-        run: of this document.
-        other: the run of the same name in another document.
-    """
+    """Say what another document was asked for where that is another configuration or length."""
     if (other.digest, len(other.steps)) == (run.digest, len(run.steps)):
         return None
     return f"has {len(other.steps)} steps of configuration {other.digest}; here it has {len(run.steps)} of {run.digest}"
 
 
 def judge_at(revision: str, other: RunRecord, run: RunRecord, envelope: Envelope) -> Pairing:
-    """Judge a run beside the same run at another git revision.
-
-    Args:
-        revision: as given.
-        other: at the revision.
-        run: of today.
-        envelope: of the first run at the revision: what is judged does not bound itself.
-    """
+    """Judge a run beside the same run at another git revision, whose envelope it is: no run bounds itself."""
     then = replace(other, config=f"{other.config}@{revision}")
-    return judge_runs(then, run, {}, {}, envelope, "rounding", f"the same configuration at {revision}")
+    return judge_runs(then, run, {}, envelope, "rounding", f"the same configuration at {revision}")
 
 
 def judge_beside(other: RunRecord, run: RunRecord, envelope: Envelope, where: str) -> Pairing:
-    """Return a run beside the same run of another document.
-
-    Args:
-        other: of the other document.
-        run: of this one.
-        envelope: of this one's reference.
-        where: the name of the other document.
-    """
-    return judge_runs(replace(other, config=f"{run.config} of {where}"), run, {}, {}, envelope, "rounding", REASON)
+    """Judge a run beside the same run of another document, by this one's envelope."""
+    return judge_runs(replace(other, config=f"{run.config} of {where}"), run, {}, envelope, "rounding", REASON)

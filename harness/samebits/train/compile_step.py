@@ -20,12 +20,6 @@ from samebits.user_errors import one_line
 def compile_step(model: Model, config: Config, root: Path, target: Target, cache: CompileCache | None) -> Facts:
     """Compile one training step for a target, with the old state donated as trainers do.
 
-    Args:
-        model, config: the model and its configuration; no array is allocated.
-        root: the tree with the pairs.
-        target: such as `v5p:2x2x1`; it must have as many devices as the configuration's mesh.
-        cache: the cache of compiled programs; None always compiles.
-
     Returns:
         The figures of the compiled step, per device.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from samebits.errors import CouldNotRun, RequestError
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.schema.validate import check_unique
-from samebits.train.compare import judge_distances
+from samebits.train.compare import judge_runs
 from samebits.train.distance import loss_ulps
 from samebits.train.envelope import Distances
 from samebits.train.matrix import MatrixResult
@@ -109,10 +109,6 @@ def healthy_rows(matrix: Matrix, defects: Sequence[Defect]) -> list[Config]:
     """Return the configurations that the gates in bfloat16 are applied to.
 
     As in a pull request's table: a row per configuration before the change, and its twin after a correct change.
-
-    Args:
-        matrix: its runs, in float32.
-        defects: those planted into it.
     """
     twins = dict(matrix.twins)
     after = set(twins.values())
@@ -128,8 +124,6 @@ def apply_gates(
     """Apply all gates to one defect.
 
     Args:
-        defect: as declared.
-        ran: its runs.
         healthy_runs: the healthy runs of the matrix, in float32.
         healthy: the healthy rows in bfloat16, by name.
 
@@ -145,7 +139,7 @@ def apply_gates(
     if run.bits == same.bits and defect.mathematics:
         raise CouldNotRun(f"the defect '{defect.name}' changes no bit of {name}, so it is not a defect")
     assert healthy_runs.envelope is not None
-    full = judge_distances(base, run, ran.apart, healthy_runs.envelope, "rounding", "planted")
+    full = judge_runs(base, run, ran.apart, healthy_runs.envelope, "rounding", "planted")
     ulps = max(loss_ulps(base, run))
     after = {b for _, b in healthy_runs.matrix.twins}
     seen = (
@@ -170,13 +164,7 @@ def apply_gates(
 
 
 def table_of(detected: Iterable[Detected], healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> Detection:
-    """Return the detection table of a matrix.
-
-    Args:
-        detected: the results of its defects.
-        healthy_runs: the healthy runs of the matrix, in float32.
-        healthy: the healthy rows in bfloat16, by name.
-    """
+    """Return the detection table of a matrix."""
     return Detection(
         gates=GATES,
         defects=tuple(detected),

@@ -74,7 +74,6 @@ def relative(a: Array, b: Array, scale: float = 0.0) -> float:
     """Return `||a - b|| / ||a||` in float64; infinite if one is not finite.
 
     Args:
-        a, b: of one shape.
         scale: what takes the place of `||a||` where that is zero; if it is zero too, the distance is infinite.
     """
     wide, other = np.asarray(a, np.float64), np.asarray(b, np.float64)
@@ -133,23 +132,14 @@ def require_size(name: str, size: int, other: int) -> None:
 
 
 def in_one_run(a: Iterable[str], b: Iterable[str]) -> list[str]:
-    """Return the names of the arrays that only one of two runs has, each with which of them it is.
-
-    Args:
-        a, b: the names of the arrays of both.
-    """
+    """Return the names of the arrays that only one of two runs has, each with which of them it is."""
     mine, others = dict.fromkeys(a), dict.fromkeys(b)
     first = [f"{name}{ONLY[0]}" for name in mine if name not in others]
     return first + [f"{name}{ONLY[1]}" for name in others if name not in mine]
 
 
 def with_run(leaf: str, a: str, b: str) -> str:
-    """Return a name of `in_one_run` with that of the run; all other names as they are.
-
-    Args:
-        leaf: the name.
-        a, b: of the runs.
-    """
+    """Return a name of `in_one_run` with that of the run; all other names as they are."""
     for words, run in zip(ONLY, (a, b), strict=True):
         if leaf.endswith(words):
             return f"{leaf.removesuffix(words)} (only in {run})"
@@ -227,9 +217,6 @@ def norm_distances(a: StepRecord, b: StepRecord) -> dict[str, float]:
 
     Of the sum of absolute values and the root of the sum of squares it is the larger distance; that of an array which
     one run lacks, or of a norm which is finite in one run alone, is infinite.
-
-    Args:
-        a, b: the step of two runs.
     """
     far: dict[str, float] = {}
     for kind, field in (("gradient", "grad_norm"), ("parameter", "param_norm")):

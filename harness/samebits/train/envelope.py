@@ -113,10 +113,6 @@ class Envelope:
     def add_norms(self, name: str, run: RunRecord, other: RunRecord) -> None:
         """Widen the bounds of the norms by one rewrite.
 
-        Args:
-            name: of the rewrite.
-            run, other: the reference, and rewritten.
-
         Raises:
             CouldNotRun: rounding alone decides whether a norm is finite, or zero.
         """
@@ -132,10 +128,6 @@ class Envelope:
 
         The reference on one device and on its mesh are two trainings where a collective is missing, and so are those
         of two orders of rows where dropout counts rows. A bound from that accepts any fault of that size.
-
-        Args:
-            name: of the rewrite.
-            run, other: the reference, and rewritten.
         """
         for number, both in enumerate(zip(run.steps, other.steps, strict=True), 1):
             for leaf, far in norm_distances(*both).items():
@@ -152,11 +144,6 @@ class Envelope:
 def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
     """Reject a rewrite of a reference whose loss is not finite.
 
-    Args:
-        config: of the reference.
-        name: of the rewrite.
-        losses: the distance of its loss at each step, in ulps.
-
     Raises:
         CouldNotRun: it is not finite at a step; a bound from that distance would accept any loss.
     """
@@ -170,12 +157,6 @@ def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
 
 def require_bounded(config: str, name: str, leaf: str, far: float) -> None:
     """Reject an array of a reference of which rounding alone decides whether it is finite, or has any size.
-
-    Args:
-        config: of the reference.
-        name: of the rewrite.
-        leaf: the array.
-        far: its relative distance in a single step.
 
     Raises:
         CouldNotRun: the distance is infinite; a bound from it would accept any array. Or one of the two has no such
@@ -219,13 +200,7 @@ def forced_steps(steps: int) -> tuple[int, ...]:
 
 
 def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], Any] | None = None) -> Forced:
-    """Run single steps from given states.
-
-    Args:
-        trainer: of the run.
-        states: before each step, of the reference.
-        change: of a state, before it is used.
-    """
+    """Run single steps from given states."""
     arrays = {}
     for number, state in states.items():
         like = reshaped_state(state, trainer.start)
@@ -245,7 +220,6 @@ def reshaped_state(state: Any, like: Any, name: str = "state") -> Any:
     Args:
         state: of the other run; arrays that this one lacks are left out.
         like: the state that this run starts from; arrays that the other one lacks have their values there.
-        name: of the array.
 
     Raises:
         DeclarationError: an array has another size.

@@ -18,7 +18,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Matrix, Model
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared, clusters, judge_runs
-from samebits.train.envelope import ONE_DEVICE, Envelope, Forced, forced, forced_steps
+from samebits.train.envelope import ONE_DEVICE, Envelope, Forced, distances, forced, forced_steps
 from samebits.train.measure import measure
 from samebits.train.parts import expected_verdict
 from samebits.train.record import Recorded, RunRecord
@@ -58,9 +58,13 @@ def compared_runs(matrix: Matrix) -> list[tuple[Config, Config]]:
     In bfloat16 only runs on the same mesh are compared: across meshes healthy runs diverge by hundreds of ulps, and a
     bound that accepts this accepts faults too.
     """
+    return [(other, run) for other, run in _beside(matrix) if not _apart(other, run)]
+
+
+def _beside(matrix: Matrix) -> list[tuple[Config, Config]]:
+    """Return each run but the first with its twin, or with the first run where it has none."""
     first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
-    others = [(matrix.run(twin_of[run.name]) if run.name in twin_of else first, run) for run in matrix.runs[1:]]
-    return [(other, run) for other, run in others if not _apart(other, run)]
+    return [(matrix.run(twin_of[run.name]) if run.name in twin_of else first, run) for run in matrix.runs[1:]]
 
 
 def _apart(other: Config, run: Config) -> str:
@@ -74,16 +78,12 @@ def uncompared_runs(matrix: Matrix, runs: Collection[str], comparisons: Iterable
     """Return the runs that are in no comparison, but the first one, which is what the others are held against.
 
     Args:
-        matrix: of the runs.
-        runs: the names of those that were trained.
         comparisons: all that were made, those with another revision or document included.
     """
     compared = {name for pairing in comparisons for name in (pairing.a, pairing.b)}
-    first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
     alone = []
-    for run in matrix.runs[1:]:
+    for other, run in _beside(matrix):
         if run.name in runs and run.name not in compared:
-            other = matrix.run(twin_of[run.name]) if run.name in twin_of else first
             reason = _apart(other, run) or f"the comparison with {other.name} could not be made"
             alone.append(Uncompared(run=run.name, reason=reason))
     return alone
@@ -100,11 +100,6 @@ def run_matrix(
     """Run a matrix and compare its runs.
 
     Args:
-        model: what is trained.
-        matrix: the runs.
-        root: the tree with the pairs.
-        steps: of every run.
-        say: receives progress messages.
         group: the processes that the meshes span; None in a process of its own.
 
     Raises:
@@ -159,11 +154,7 @@ def one_device(config: Config) -> Config:
 
 
 def other_training(envelope: Envelope) -> list[Problem]:
-    """Say that the first run is not what it is on one device, where that is so: its mesh changes the mathematics.
-
-    Args:
-        envelope: of the first run.
-    """
+    """Say that the first run is not what it is on one device, where that is so: its mesh changes the mathematics."""
     why = envelope.left_out.get(ONE_DEVICE)
     if why is None:
         return []
@@ -211,8 +202,7 @@ def _compare(result: MatrixResult, root: Path) -> None:
                 judge_runs(
                     result.runs[a.name].run,
                     result.runs[b.name].run,
-                    result.forced[a.name],
-                    result.forced[b.name],
+                    distances(result.forced[a.name], result.forced[b.name]),
                     result.envelope,
                     expected,  # type: ignore[arg-type]
                     reason,

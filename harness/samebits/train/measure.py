@@ -30,9 +30,7 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
     """Return the envelope of a reference, and its own forced steps.
 
     Args:
-        reference: compiled.
         recorded: its run, with the states before the forced steps.
-        steps: of the run.
         elsewhere: the same configuration on one device, where the reference has more.
 
     Raises:
@@ -60,8 +58,6 @@ def rewrites(
     """Run a training in ways that leave its mathematics unchanged, each with its single steps from the same states.
 
     Args:
-        trainer: of the run.
-        recorded: the run, with the states before single steps.
         elsewhere: the same configuration on one device, where the run has more.
     """
     steps, permuted = len(recorded.run.steps), rows_permuted(trainer)
@@ -79,7 +75,6 @@ def require_same(run: RunRecord, again: RunRecord, so: str) -> None:
     """Reject a training that does not repeat its own bits.
 
     Args:
-        run, again: the same run twice.
         so: what follows from that.
 
     Raises:

@@ -26,8 +26,6 @@ def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
     """Return whether the contracts promise the reference's bits for each side, in every case, direction and leaf.
 
     Args:
-        pair: the declaration.
-        sides: the sides that two runs use.
         config: the configuration of both runs; its dtype, mesh and mode select the contracts.
     """
     points = list(_points(pair, sides, config))
@@ -112,9 +110,7 @@ def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable
     """Return the chosen function of every pair of a model, and of every site with a choice of its own.
 
     Args:
-        model: the model, which names its pairs.
         config: its `choice` names sides; pairs without a choice use their reference.
-        root: the tree with the pairs.
 
     Raises:
         DeclarationError: a pair or a side is unknown.

@@ -25,7 +25,7 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.programs.inputs import Array
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.step_leaf import StepLeaf, Verdict, in_order, reference_step, step_head
+from samebits.train.prove_request import StepLeaf, Verdict, in_order, reference_step, step_head
 from samebits.train.trace_step import TracedStep, trace_training_step
 
 WARM = 2

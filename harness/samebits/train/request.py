@@ -1,4 +1,4 @@
-"""The request of `samebits train`, and the matrix of runs that it selects. No jax."""
+"""The full model of a tree, the request of `samebits train`, and the matrix of runs that it selects. No jax."""
 
 from __future__ import annotations
 
@@ -7,17 +7,39 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from samebits.errors import MeshError, RequestError
+from samebits.errors import DeclarationError, MeshError, RequestError
+from samebits.host.loading import load_package
 from samebits.programs.catalogue import default_root, suggest
 from samebits.schema.meshes import AXES, MeshSpec
 from samebits.schema.model import Config, Matrix, Model
 from samebits.schema.validate import expected
-from samebits.train.load import load_model
 
 T = TypeVar("T")
 
 REFERENCE = "reference"
 """The name of the run with all references on one device that a configuration is compared with."""
+
+
+FOLDER = "suites/model"
+
+
+def load_model(root: Path) -> Model:
+    """Return the full model of a tree.
+
+    Raises:
+        RequestError: the tree has none.
+        DeclarationError: its package does not import, or has no `MODEL`.
+    """
+    folder = root / FOLDER
+    if not (folder / "__init__.py").is_file():
+        raise RequestError(f"'{root}' has no full model: write {FOLDER}/__init__.py with MODEL = Model(...)")
+    model = getattr(load_package(folder), "MODEL", None)
+    if not isinstance(model, Model):
+        got = "nothing" if model is None else f"a {type(model).__name__}"
+        raise DeclarationError(
+            f"{folder / '__init__.py'} has {got} under the name 'MODEL'; expected MODEL = Model(...)"
+        )
+    return model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,8 +147,6 @@ def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
 
     Args:
         what: the kind of thing, for the message.
-        name: as given.
-        known: all values by name.
 
     Raises:
         RequestError: the name is unknown; the message suggests similar names.

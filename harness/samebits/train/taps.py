@@ -79,9 +79,7 @@ def tapped(parts: Parts, places: Sequence[str], nesting: Nesting) -> dict[str, C
     """Return parts with taps, wrapped separately for every site.
 
     Args:
-        parts: functions by the names of pairs or sites.
         places: the sites: `embedding`, `moe@layer1`, ...
-        nesting: filled while the parts are traced.
     """
     wrapped = dict(parts)
     for place in places:

@@ -41,12 +41,6 @@ class TracedStep:
 def trace_training_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> TracedStep:
     """Return the step of a configuration, traced for a mesh without devices.
 
-    Args:
-        model: what is trained.
-        config: how.
-        root: the tree with the pairs.
-        defect: planted into the parts, if given.
-
     Raises:
         DeclarationError: the configuration cannot be built.
         CouldNotRun: the step cannot be traced.

@@ -138,9 +138,7 @@ class Trainer:
         """Train from the initial state.
 
         Args:
-            steps: the number of steps.
             keep: the steps before which the whole state is recorded.
-            start: another state to start from.
             order: a function that permutes the rows of a batch.
 
         Raises:
@@ -197,7 +195,6 @@ def require_known_axes(model: Model, config: Config, training: Training) -> None
     Args:
         model: whose configurations and presets say which axes there are.
         config: the configuration; its mesh may be another one than any of the model's.
-        training: as built for it.
 
     Raises:
         DeclarationError: there is such an axis.
@@ -218,9 +215,7 @@ def require_axes_used(config: Config, arguments: Any, jaxpr: Any) -> None:
     """Reject a mesh of which an axis splits neither the state nor a batch, nor anything within the step.
 
     Args:
-        config: the configuration.
         arguments: the state and a batch, as a tree of types with shardings.
-        jaxpr: of the step.
 
     Raises:
         MeshNotUsed: there is such an axis.

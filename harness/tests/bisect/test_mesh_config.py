@@ -76,7 +76,7 @@ def _wrong_way_back(parts: Parts) -> Parts:
 @pytest.mark.cpu_only
 def test_two_expert_shards_suffice_for_a_fault_of_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight: and one shard exchanges nothing, so it passes."""
-    from samebits.train.load import load_model
+    from samebits.train.request import load_model
 
     model = load_model(ROOT)
     sparse = model.all_configs()["moe_parallelism/sparse_ep8"]

@@ -13,7 +13,7 @@ from samebits.engine.compile_model_work import CompiledModelStep, CompileModelWo
 from samebits.engine.work import Event, Finished, ProcessExit, Trouble
 from samebits.schema.target import Target
 from samebits.train.compile_step import compile_step
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 from tests.support.invoke import samebits
 from tests.support.planted_model import ABORTS_AND_SLEEPS, MATRIX, WAITS, killed_and_resumed, write_planted
 

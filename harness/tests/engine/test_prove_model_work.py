@@ -10,9 +10,9 @@ import pytest
 
 from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
 from samebits.engine.work import Finished, Item, ProcessExit, Reached
-from samebits.train.load import load_model
 from samebits.train.prove_request import ProveRequest
 from samebits.train.prove_step import StepProver
+from samebits.train.request import load_model
 from tests.support.invoke import samebits
 from tests.support.planted_model import ABORTS_AND_SLEEPS, MATRIX, WAITS, killed_and_resumed, write_planted
 

@@ -94,7 +94,7 @@ TABLE = "rooms"
 LOADERS = (
     "programs/catalogue",
     "programs/implementations",
-    "train/load",
+    "train/request",
     "audit/defaults/sources",
     "audit/faults/fault",
 )

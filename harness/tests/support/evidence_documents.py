@@ -27,7 +27,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.finding import Finding
 from samebits.schema.line_difference import AlignedTensor, LineDifference
 from samebits.schema.result import Problem
-from samebits.train.step_leaf import StepLeaf
+from samebits.train.prove_request import StepLeaf
 from tests.support.documents import ENVIRONMENT
 from tests.support.findings import finding
 

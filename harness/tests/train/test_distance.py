@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from samebits.errors import CouldNotRun
-from samebits.train.compare import Pairing, clusters, judge_distances
+from samebits.train.compare import Pairing, clusters, judge_runs
 from samebits.train.distance import first_parting, perplexity_distance, perplexity_ulps, step_distances
 from samebits.train.envelope import LEAF_FACTOR, Envelope
 from samebits.train.golden.curve import norm_change
@@ -26,7 +26,7 @@ def record(name: str = "a", perplexity: float = 7.5, **gradients: Any) -> RunRec
 def judged(a: RunRecord, b: RunRecord, apart: dict[str, float], *noise: dict[str, float]) -> Pairing:
     envelope = Envelope(config="a")
     envelope.add("rows permuted", [0], list(noise))
-    return judge_distances(a, b, {1: apart}, envelope, "rounding", "")
+    return judge_runs(a, b, {1: apart}, envelope, "rounding", "")
 
 
 # --- zeros -----------------------------------------------------------------------------------------------------------

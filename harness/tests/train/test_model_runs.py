@@ -11,8 +11,9 @@ from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.train.compare import Pairing, judge_runs
 from samebits.train.detection import GATES
 from samebits.train.distance import loss_ulps
-from samebits.train.load import load_model
+from samebits.train.envelope import distances
 from samebits.train.matrix import MatrixResult, run_matrix
+from samebits.train.request import load_model
 from samebits.train.trainer import Trainer, pool
 from tests.support.defective_model import detected_here, run_defect
 from tests.support.invoke import REPOSITORY
@@ -68,7 +69,8 @@ def _planted(found: MatrixResult, defect: Defect, name: str) -> tuple[Pairing, b
     run, single = run_defect(_model(), defect, found, ROOT, len(found.runs[name].run.steps))
     first = found.matrix.runs[0].name
     assert found.envelope is not None
-    one = judge_runs(found.runs[first].run, run.run, found.forced[first], single, found.envelope, "rounding", "planted")
+    apart = distances(found.forced[first], single)
+    one = judge_runs(found.runs[first].run, run.run, apart, found.envelope, "rounding", "planted")
     return one, run.run.steps[0].loss_hex == found.runs[name].run.steps[0].loss_hex
 
 
@@ -140,7 +142,7 @@ def test_what_no_loss_sees_between_single_steps_is_found(name: str) -> None:
     first = small.matrix.runs[0].name
     assert small.envelope is not None and LOST not in small.forced[first]
     single = small.forced[first], small.forced["sparse"]
-    pairing = judge_runs(small.runs[first].run, run, *single, small.envelope, "rounding", "planted")
+    pairing = judge_runs(small.runs[first].run, run, distances(*single), small.envelope, "rounding", "planted")
     assert loss_ulps(small.runs["sparse"].run, run) == [0] * STEPS
     assert (pairing.verdict, pairing.first_step) == ("different", step)
     assert str(pairing.first_leaf).startswith(leaf)

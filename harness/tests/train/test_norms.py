@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from samebits.errors import CouldNotRun
-from samebits.train.compare import Pairing, judge_distances
+from samebits.train.compare import Pairing, judge_runs
 from samebits.train.distance import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
 from samebits.train.envelope import Envelope
 from samebits.train.record import RunRecord, step_record
@@ -54,7 +54,7 @@ def envelope(*rewrites: RunRecord) -> Envelope:
 
 
 def judged(other: RunRecord, *rewrites: RunRecord) -> Pairing:
-    return judge_distances(GOOD, other, {}, envelope(*rewrites), "rounding", "")
+    return judge_runs(GOOD, other, {}, envelope(*rewrites), "rounding", "")
 
 
 LOST = 7
@@ -160,5 +160,5 @@ def test_an_old_document_bounds_no_norm() -> None:
     """It says nothing of their noise; what is not finite, or not there, is different nevertheless."""
     old = Envelope(config="one", loss=[0] * STEPS)
     for change, verdict in (({"gradient/router": 0.0}, "rounding"), ({"gradient/router": np.nan}, "different")):
-        pairing = judge_distances(GOOD, run("two", {LOST: change}), {}, old, "rounding", "")
+        pairing = judge_runs(GOOD, run("two", {LOST: change}), {}, old, "rounding", "")
         assert pairing.verdict == verdict

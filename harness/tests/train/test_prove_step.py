@@ -18,9 +18,9 @@ from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.report.prove_model import first_not_proved
 from samebits.schema.meshes import Mode
 from samebits.schema.model import Config, Defect
-from samebits.train.load import load_model
+from samebits.train.prove_request import StepLeaf
 from samebits.train.prove_step import StepProver, _leaf
-from samebits.train.step_leaf import StepLeaf
+from samebits.train.request import load_model
 from tests.support.invoke import REPOSITORY, samebits
 
 QUICK = ("RMSNorm epsilon 1e-2", "router weights reversed")

@@ -16,11 +16,10 @@ from samebits.programs import program_cache
 from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import Uncompared, clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
-from samebits.train.envelope import FORCED, forced_steps
-from samebits.train.load import load_model
+from samebits.train.envelope import FORCED, distances, forced_steps
 from samebits.train.matrix import MatrixResult, compared_runs, run_matrix, uncompared_runs
 from samebits.train.record import leaf_record
-from samebits.train.request import TrainRequest, select
+from samebits.train.request import TrainRequest, load_model, select
 from samebits.train.trainer import Trainer
 from tests.report.html.run_samples import run, trained
 from tests.support.child import ROOT
@@ -78,7 +77,7 @@ def _judged(found: MatrixResult, model: Model, change: dict[str, Any] | None = N
     threads.shutdown()
     assert found.envelope is not None
     return judge_runs(
-        base.run, run.run, found.forced["one"], forced(trainer, base.states), found.envelope, "rounding", "a test"
+        base.run, run.run, distances(found.forced["one"], forced(trainer, base.states)), found.envelope, "rounding", ""
     )
 
 
@@ -111,7 +110,7 @@ def test_equal_losses_do_not_hide_an_unequal_parameter(healthy: MatrixResult) ->
     assert loss_ulps(run, other) == [0] * 20
     assert clusters([run, other]) == [["one"], ["other"]]
     assert healthy.envelope is not None
-    found = judge_runs(run, other, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "bitwise", "a test")
+    found = judge_runs(run, other, {}, healthy.envelope, "bitwise", "a test")
     assert (found.verdict, found.ok, found.first_step, found.first_leaf) == ("rounding", False, 20, "parameter/b")
 
 
@@ -119,7 +118,7 @@ def test_a_run_that_stops_early_is_different(healthy: MatrixResult) -> None:
     run = healthy.runs["one"].run
     short = replace(run, config="short", steps=run.steps[:-1])
     assert healthy.envelope is not None
-    found = judge_runs(run, short, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "rounding", "a test")
+    found = judge_runs(run, short, {}, healthy.envelope, "rounding", "a test")
     assert (found.verdict, found.ok, found.first_step) == ("different", False, 20)
     assert found.first_leaf == "number of steps: 20 and 19"
 

@@ -58,8 +58,6 @@ def judge_command(ended: ProcessResult, seen: Sequence[Observation] | None, want
     """Judge a finished samebits command.
 
     Args:
-        ended: its exit code and output.
-        seen: the results in its document, if it wrote one.
         wanted: the signature of the failure that is searched for; it is preferred among several failures.
     """
     known = seen or ()

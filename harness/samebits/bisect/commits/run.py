@@ -195,8 +195,6 @@ def changing(
     Args:
         commits: parents before children.
         contents: digests of the content of these commits and of their parents, by commit.
-        good: the good commit.
-        bad: the last commit.
     """
     stands: dict[str, str] = {}
     graph: dict[str, tuple[str, ...]] = {}
@@ -248,12 +246,7 @@ class CommitSearch:
 
 
 def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> SearchFinding:
-    """Describe what a search found; every parent of the culprit is judged, so that both sides are known.
-
-    Args:
-        search: the search.
-        first: the first failing commit, or the commits among which it is.
-    """
+    """Describe what a search found; every parent of the culprit is judged, so that both sides are known."""
     request, trials, commits = search.request, search.trials, search.commits
     culprits = tuple(commits[commit] for commit in first.culprits)
     last = culprits[-1]

@@ -88,11 +88,7 @@ def pinned_versions(pins: Pins, name: str) -> str:
 
 
 def required_pins(training: bool) -> Pins:
-    """Return pins of the packages that samebits imports, at this environment's versions.
-
-    Args:
-        training: whether to include the packages of a full model.
-    """
+    """Return pins of the packages that samebits imports, at this environment's versions."""
     pins = {}
     for name in (*NEEDED, *(NEEDED_FOR_TRAINING if training else ())):
         try:
@@ -109,10 +105,6 @@ def pins_text(pins: Pins) -> str:
 
 def build(pins: Pins, environment: Mapping[str, str]) -> Path:
     """Return the Python interpreter of a virtual environment with these packages, built once and cached.
-
-    Args:
-        pins: the packages to install.
-        environment: environment variables of pip.
 
     Raises:
         CouldNotRun: pip rejects the set or cannot install it; the message is pip's.

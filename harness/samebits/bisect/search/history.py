@@ -51,8 +51,6 @@ def first_failing(
     Args:
         parents: of every candidate, oldest first; parents that are not candidates pass.
         bad: a candidate that fails, of which all others are ancestors.
-        outcome: judges a point.
-        narrowed: is called after each point.
     """
     order = list(parents)
     place = {point: number for number, point in enumerate(order)}

@@ -45,7 +45,6 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
 
     Args:
         items: all changes; together they fail, and the empty set passes.
-        fails: whether a set fails.
         most: the largest number of sets to try; then the sets known so far are returned.
     """
     seen: dict[frozenset[str], bool] = {frozenset(items): True, frozenset(): False}
@@ -82,13 +81,7 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
 
 
 def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 4000) -> frozenset[str]:
-    """Return one minimal failing set, or the smallest failing set seen before the limit of runs.
-
-    Args:
-        items: changes that fail together.
-        fails: whether a set fails.
-        most: the largest number of sets to try.
-    """
+    """Return one minimal failing set, or the smallest failing set seen before the limit of runs."""
     seen: dict[frozenset[str], bool] = {frozenset(items): True}
     best = frozenset(items)
 
@@ -158,9 +151,7 @@ def healing_sets(items: Sequence[str], outcome: Callable[[frozenset[str]], Outco
     alone. Changes with which nothing can be judged are left out.
 
     Args:
-        items: all changes.
         outcome: judges a set; `pass` if the difference is gone.
-        most: the largest number of sets to try, besides the single changes.
     """
     single = {item: outcome(frozenset({item})) for item in items}
     alone = tuple(frozenset({item}) for item in items if single[item] == "pass")

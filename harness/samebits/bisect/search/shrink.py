@@ -25,7 +25,6 @@ def smallest(start: P, smaller: Callable[[P], Iterable[P]], fails: Callable[[P],
     Args:
         start: a point that fails.
         smaller: the smaller neighbours of a point, the smallest first.
-        fails: whether a point fails.
     """
     now = start
     while True:
@@ -39,11 +38,7 @@ Axes = Sequence[tuple[str, int]]
 
 
 def smaller_axes(axes: Axes) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Yield meshes in which one axis is smaller: first without it, then with each divisor of its size, ascending.
-
-    Args:
-        axes: names and sizes, in order.
-    """
+    """Yield meshes in which one axis is smaller: first without it, then with each divisor of its size, ascending."""
     for name, _ in axes:
         if len(axes) > 1:
             yield tuple((other, size) for other, size in axes if other != name)
@@ -56,9 +51,6 @@ def smaller_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Yield smaller sizes: all cut to 1, 2, 4 or 8; one of them smaller; all, or two, divided by a divisor.
 
     Sizes often depend on each other (features, and half of the features); dividing them together keeps the relation.
-
-    Args:
-        sizes: by name.
     """
     seen = [dict(sizes)]
 
@@ -123,10 +115,7 @@ def fewest_inputs(
 
     Args:
         entries: values by name, which fail together; an entry that is left out is zero.
-        fails: whether the input with only these entries fails.
         groups: entries that are left out together first, such as whole arrays.
-        allowed: whether an entry may have a value.
-        most: the largest number of inputs to try while leaving entries out.
     """
     tried = 0
 

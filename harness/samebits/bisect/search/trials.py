@@ -359,11 +359,7 @@ class Trials(Generic[P]):
         return sum(row.looks - 1 for row in self._rows.values())
 
     def finding(self, **fields: Any) -> SearchFinding:
-        """Return the finding of this search, with the points that were tried and their counts.
-
-        Args:
-            fields: those of `SearchFinding` that the search does not know, or knows otherwise.
-        """
+        """Return the finding of this search, with the points that were tried and their counts."""
         known = {"candidates": self.space.candidates, "trials": tuple(self.tried), "runs": self.runs}
         return SearchFinding(**{"what": self.what, "repeats": self.repeats, **known, **fields})
 

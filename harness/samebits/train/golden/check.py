@@ -12,7 +12,7 @@ from typing import Literal
 
 from samebits.host.environment import Environment
 from samebits.schema.model import Config
-from samebits.train.distance import ALL, LENGTH, NORM_FLOOR, leaf_order
+from samebits.train.distance import ALL, LENGTH, NORM_FLOOR, leaf_order, perplexity_distance
 from samebits.train.golden.curve import (
     MOST_ARRAYS,
     GoldenArrayChange,
@@ -21,7 +21,6 @@ from samebits.train.golden.curve import (
     curve,
     first_changes,
     norm_change,
-    perplexity_ulps,
     relative_change,
     ulps,
 )
@@ -123,7 +122,9 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
             bound = getattr(evidence, f"{name}_bound")[old.step - 1]
-            far = ulps(a, b) if name == "loss" else min(ulps(a, b), perplexity_ulps(old, new))
+            far = ulps(a, b)
+            if name == "perplexity":  # beyond what the loss moved it, which has a bound of its own
+                far = perplexity_distance(old.loss, old.perplexity, new.loss, new.perplexity)
             change = GoldenChange(old.step, name, far, relative_change(float.fromhex(a), float.fromhex(b)), bound)
             if change.beyond:
                 yield change
@@ -154,23 +155,13 @@ def norm_bound(golden: Golden, kind: str) -> float:
 
     As far as that of one of them, which is measured at the steps at which arrays are recorded, and at least as far as
     in a training that is compared with another one.
-
-    Args:
-        golden: with its evidence.
-        kind: `gradient` or `parameter`.
     """
     leaves = (bound for leaf, bound in golden.evidence.leaf_bound.items() if leaf.startswith(f"{kind}/"))
     return max(NORM_FLOOR[golden.values["dtype"]][kind], *leaves)
 
 
 def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
-    """Compare a run with a golden.
-
-    Args:
-        golden: as read from its file.
-        run: of the same configuration, with as many steps.
-        here: the environment of the run.
-    """
+    """Compare a run with a golden."""
     today, exact = golden_steps(run), golden.environment_digest == here.digest()
     arrays = first_changes(changes(golden, today) if exact else excesses(golden, today))
     return replace(

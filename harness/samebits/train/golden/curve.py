@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samebits.numerics.floats import distance
+from samebits.train import distance
 from samebits.train.distance import FAR, LENGTH
 from samebits.train.golden.record import Golden, GoldenStep
 
@@ -77,22 +77,7 @@ class GoldenChange:
 
 def ulps(a: str, b: str) -> int:
     """Return the distance of two numbers in `float.hex` form, in float32 ulps; at least 1 if they differ."""
-    if a == b:
-        return 0
-    x, y = np.float32(float.fromhex(a)), np.float32(float.fromhex(b))
-    return max(1, int(distance(np.asarray(x), np.asarray(y)))) if np.isfinite(x) and np.isfinite(y) else FAR
-
-
-def perplexity_ulps(old: GoldenStep, new: GoldenStep) -> int:
-    """Return how far a perplexity moved beyond what its loss moved it, in float32 ulps.
-
-    `perplexity = exp(loss)` multiplies a relative change of the loss by the loss: 3 ulps of a loss of 4.2 are up to 24
-    ulps of its perplexity. The loss has a bound of its own, and its change is not counted a second time here.
-    """
-    moved = float.fromhex(new.loss_hex) - float.fromhex(old.loss_hex)
-    if not abs(moved) < 1:
-        return FAR
-    return ulps((float.fromhex(old.perplexity_hex) * math.exp(moved)).hex(), new.perplexity_hex)
+    return 0 if a == b else max(1, distance.ulps(float.fromhex(a), float.fromhex(b)))
 
 
 def relative_change(old: float, new: float) -> float:
@@ -105,12 +90,7 @@ def relative_change(old: float, new: float) -> float:
 
 
 def norm_change(old: float, new: float, of_kind: float) -> float:
-    """Return as `relative_change`, of norms; where the old one is zero, relative to all arrays of its kind.
-
-    Args:
-        old, new: the norms.
-        of_kind: the old norm of all gradients, or of all parameters.
-    """
+    """Return as `relative_change`, of norms; where the old one is zero, relative to all arrays of its kind."""
     if old or not np.isfinite(new):
         return relative_change(old, new)
     return new / of_kind if of_kind else float("inf") if new else 0.0
@@ -120,8 +100,6 @@ def curve(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool) -> tupl
     """Return both runs, step by step.
 
     Args:
-        golden: as read from its file.
-        today: the steps of today's run.
         exact: whether bits must be the same, as in the recorded environment.
     """
     steps = []

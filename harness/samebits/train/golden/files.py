@@ -110,10 +110,6 @@ def golden_path(model: Model, here: Environment, matrix: str, config: str) -> Pa
 def require_own_name(path: Path, golden: Golden) -> None:
     """Reject a golden that is in the file of another.
 
-    Args:
-        path: of the file.
-        golden: as it was read from there.
-
     Raises:
         DamagedGolden: the file has the name of another golden.
     """

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from samebits.errors import RequestError, SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit
@@ -15,15 +13,10 @@ from samebits.programs.catalogue import suggest
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
 from samebits.train.envelope import (
-    FLOOR,
     LEAF_FACTOR,
     LOSS_FACTOR,
     LOSS_FLOOR,
     Envelope,
-    loss_limit,
-    perplexity_floor,
-    require_bounded,
-    require_finite,
 )
 from samebits.train.golden.accept import AcceptedGolden, accept, confirm, seen_now
 from samebits.train.golden.check import CheckedGolden, check_golden, other_configuration
@@ -38,7 +31,7 @@ from samebits.train.golden.files import (
 from samebits.train.golden.record import ConfirmedEnvironment, Golden, GoldenEvidence, full_name, recorded_steps
 from samebits.train.matrix import one_device
 from samebits.train.measure import DITHER, REPEATED, require_same, rewrites
-from samebits.train.record import Recorded, RunRecord
+from samebits.train.record import Recorded, RunRecord, StepRecord
 from samebits.train.trainer import Trainer, pool
 
 # Measures how far rounding alone moves a run: repeated, with rows permuted, changed by one ulp, and on one device.
@@ -54,8 +47,6 @@ def rewritten(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> li
     """Run the same training in ways that preserve its mathematics, without those that change more than rounding does.
 
     Args:
-        trainer: of the run.
-        run: the run.
         elsewhere: the same configuration on one device, if the run has more.
 
     Raises:
@@ -77,50 +68,38 @@ def rewritten(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> li
 def evidence_of(
     run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: Sequence[ConfirmedEnvironment]
 ) -> GoldenEvidence:
-    """Return the evidence of a run and its rewrites.
-
-    Args:
-        run: the run that becomes a golden.
-        others: names of rewrites, and their runs.
-        seen: the environments that have produced these bits.
-    """
-    steps, kept = len(run.steps), recorded_steps(len(run.steps))
-    spread = {"loss": np.zeros(steps, np.int64), "perplexity": np.zeros(steps, np.int64)}
-    tried: dict[str, int] = {}
-    leaves = dict.fromkeys(run.steps[0].digests, 0.0)
+    """Return the evidence of a run and its rewrites."""
+    kept = recorded_steps(len(run.steps))
+    measured = Envelope(config=run.config, dtype=run.dtype, leaves=dict.fromkeys(run.steps[0].digests, 0.0))
     for name, other in others:
-        for kind, noise in spread.items():
-            far = [
-                ulps(getattr(a, f"{kind}_hex"), getattr(b, f"{kind}_hex"))
-                for a, b in zip(run.steps, other.steps, strict=True)
-            ]
-            if kind == "loss":
-                require_finite(run.config, name, far)
-            spread[kind] = np.maximum.accumulate(np.maximum(noise, far))
-            if kind == "loss":
-                tried[name] = max(tried.get(name, 0), *far)
-        for a, b in zip(run.steps, other.steps, strict=True):
-            if a.step in kept:
-                for leaf in leaves:
-                    of_kind = a.grad_norm if leaf.startswith("gradient/") else a.param_norm
-                    changed = norm_change(a.digests[leaf].l2, b.digests[leaf].l2, of_kind)
-                    require_bounded(run.config, name, leaf, changed)
-                    leaves[leaf] = max(leaves[leaf], changed)
-    one_ulp = [perplexity_floor(step.loss) for step in run.steps]
+        steps = list(zip(run.steps, other.steps, strict=True))
+        losses, perplexities = (
+            [ulps(getattr(a, f"{kind}_hex"), getattr(b, f"{kind}_hex")) for a, b in steps]
+            for kind in ("loss", "perplexity")
+        )
+        norms = [_norm_changes(a, b, measured.leaves) for a, b in steps if a.step in kept]
+        measured.add(name, losses, norms, perplexities)
+    numbered = [(step.step, step.loss) for step in run.steps]
     return GoldenEvidence(
         runs=1 + len(others),
-        rewrites=tried,
+        rewrites=measured.rewrites,
         seen=tuple(seen),
-        loss_spread=tuple(int(x) for x in spread["loss"]),
-        loss_bound=tuple(loss_limit(int(x)) for x in spread["loss"]),
-        perplexity_spread=tuple(int(x) for x in spread["perplexity"]),
-        perplexity_bound=tuple(
-            int(LOSS_FACTOR * x) + ulps_of_loss for x, ulps_of_loss in zip(spread["perplexity"], one_ulp, strict=True)
-        ),
-        leaf_spread=leaves,
-        leaf_bound={name: max(LEAF_FACTOR * far, FLOOR[run.dtype]) for name, far in leaves.items()},
+        loss_spread=tuple(measured.loss),
+        loss_bound=tuple(measured.loss_bound(step) for step, _ in numbered),
+        perplexity_spread=tuple(measured.perplexity),
+        perplexity_bound=tuple(measured.perplexity_bound(step, loss) for step, loss in numbered),
+        leaf_spread=measured.leaves,
+        leaf_bound={name: measured.leaf_bound(name) for name in measured.leaves},
         basis=BASIS,
     )
+
+
+def _norm_changes(step: StepRecord, other: StepRecord, leaves: Iterable[str]) -> dict[str, float]:
+    """Return how far the norm of each array moved, relative to its kind where it was zero."""
+    of_kind = {"gradient": step.grad_norm, "parameter": step.param_norm}
+    return {
+        leaf: norm_change(step.digests[leaf].l2, other.digests[leaf].l2, of_kind[leaf.split("/")[0]]) for leaf in leaves
+    }
 
 
 Say = Callable[[str], None]
@@ -210,8 +189,6 @@ def goldens_to_check(
     """Return the goldens to check, and goldens without a configuration; nothing is run.
 
     Args:
-        model: whose goldens they are.
-        here: the environment.
         matrices, configs: names; by default those of `with_goldens`, or all matrices if there is no golden yet.
     """
     selection = selected(model, matrices, configs)
@@ -273,9 +250,6 @@ def accept_goldens(
     """Run configurations and write their goldens, or confirm the existing ones.
 
     Args:
-        session: where goldens are accepted.
-        named_configs: what to run.
-        permit: by whom, and why.
         steps: the window of new goldens.
         only_confirm: add this environment to the evidence, and change nothing else.
 

@@ -29,8 +29,8 @@ from samebits.schema.program_facts import ClaimResult, CompiledSide, Facts, Side
 from samebits.schema.tuning import TuningBest, TuningTrial
 from samebits.train.compare import Pairing
 from samebits.train.golden.check import CheckedGolden
+from samebits.train.prove_request import StepLeaf
 from samebits.train.record import RunRecord
-from samebits.train.step_leaf import StepLeaf
 from tests.support.blank import blank
 from tests.support.documents import different, document, result
 from tests.support.findings import finding

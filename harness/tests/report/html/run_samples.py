@@ -245,7 +245,7 @@ def trained(*runs: RunRecord, expected: Mapping[str, str] | None = None, noise: 
     steps = len(runs[0].steps)
     envelope = Envelope(config=runs[0].config, loss=[noise] * steps, leaves={"gradient/w": 1e-7}, rewrites={"x": noise})
     comparisons = tuple(
-        judge_runs(runs[0], other, {}, {}, envelope, (expected or {}).get(other.config, "rounding"), "by hand")  # type: ignore[arg-type]
+        judge_runs(runs[0], other, {}, envelope, (expected or {}).get(other.config, "rounding"), "by hand")  # type: ignore[arg-type]
         for other in runs[1:]
     )
     failed = sum(not comparison.ok for comparison in comparisons)

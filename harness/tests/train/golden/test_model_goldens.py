@@ -4,7 +4,7 @@ import pytest
 
 from samebits.train.golden.check import other_configuration
 from samebits.train.golden.files import read_golden
-from samebits.train.load import load_model
+from samebits.train.request import load_model
 from tests.support.invoke import REPOSITORY
 
 MODEL = load_model(REPOSITORY)
