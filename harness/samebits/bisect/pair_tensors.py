@@ -56,11 +56,7 @@ def align_pair(pair: Pair, request: PointRequest, replay: str) -> SearchFinding:
 
 
 def _output(aligned: Alignment, leaf: str | None) -> int | None:
-    """Return the number of the output, or of the first that differs; None where none does.
-
-    Raises:
-        RequestError: there is no such output.
-    """
+    """Return the number of the output, or of the first that differs; None where none does."""
     outputs = [*aligned.question.outputs]
     if leaf is not None and leaf not in outputs:
         raise RequestError(f"--leaf {leaf}: unknown output; expected one of {', '.join(outputs)}")

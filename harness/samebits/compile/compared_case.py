@@ -70,11 +70,7 @@ def _entry(program: OptimizedModule) -> SideComputation:
 
 
 def _printed(serialised: bytes) -> str:
-    """Return a module as XLA prints it.
-
-    Raises:
-        CouldNotRun: this XLA does not read the module, as of a compiler that is newer than jaxlib.
-    """
+    """Return a module as XLA prints it."""
     try:
         text: str = _module_class().from_serialized_hlo_module_proto(serialised).to_string()
     except Exception as error:

@@ -34,11 +34,7 @@ class _Named:
     expressions: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, number: int, place: str) -> None:
-        """Return a dimension of a name, which has one number.
-
-        Raises:
-            RequestError: it has two.
-        """
+        """Return a dimension of a name, which has one number."""
         if self.numbers.setdefault(name, number) != number:
             raise RequestError(
                 f"sizes: '{name}' is {self.numbers[name]} in {self.places[name]} and {number} in {place}; expected one "
@@ -114,11 +110,7 @@ def _every_dimension(leaves: Mapping[str, Arg], case: Case) -> dict[str, str]:
 
 
 def _dimensions(leaf: str, arg: Arg, text: str, named: _Named) -> tuple[int | str, ...]:
-    """Return the dimensions of an array by name; those of another expression get one of their own.
-
-    Raises:
-        RequestError: the text has another number of dimensions, or one is another number than in the call.
-    """
+    """Return the dimensions of an array by name; those of another expression get one of their own."""
     words = [word.strip() for word in str(text).strip().strip("()").rstrip(",").split(",")] if str(text).strip() else []
     shape = tuple(int(size) for size in arg.shape)
     if len(words) != len(shape):
@@ -146,11 +138,7 @@ def _dimensions(leaf: str, arg: Arg, text: str, named: _Named) -> tuple[int | st
 def _check_names(
     rest: Mapping[str, str], known: Mapping[str, int], texts: Iterable[str], leaves: Mapping[str, Arg]
 ) -> None:
-    """Reject names that stand for nothing in the call.
-
-    Raises:
-        RequestError: there is one.
-    """
+    """Reject names that stand for nothing in the call."""
     used = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", str(text))}
     for name, text in rest.items():
         if name not in known and not (str(text).strip().startswith(">=") and name in used):
@@ -161,11 +149,7 @@ def _check_names(
 
 
 def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, Any]:
-    """Return what is said of the elements of an array of integers, as a field of its `Arg`.
-
-    Raises:
-        RequestError: the text does not say it, or they are not integers.
-    """
+    """Return what is said of the elements of an array of integers, as a field of its `Arg`."""
     word, _, expression = text.partition(";")[2].strip().partition(" ")
     if word not in ("below", "equals") or not expression.strip():
         raise RequestError(

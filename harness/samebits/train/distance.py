@@ -120,11 +120,7 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
 
 
 def require_size(name: str, size: int, other: int) -> None:
-    """Reject two runs of which an array has different sizes.
-
-    Raises:
-        DeclarationError: it has.
-    """
+    """Reject two runs of which an array has different sizes."""
     if size != other:
         raise DeclarationError(
             f"the two runs have different parameters: {name} has {size} elements on one side and {other} on the other"

@@ -142,11 +142,7 @@ class Envelope:
 
 
 def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
-    """Reject a rewrite of a reference whose loss is not finite.
-
-    Raises:
-        CouldNotRun: it is not finite at a step; a bound from that distance would accept any loss.
-    """
+    """Reject a rewrite of a reference whose loss is not finite."""
     bad = next((step for step, ulps in enumerate(losses, 1) if ulps >= FAR), None)
     if bad is not None:
         raise CouldNotRun(
@@ -156,12 +152,7 @@ def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
 
 
 def require_bounded(config: str, name: str, leaf: str, far: float) -> None:
-    """Reject an array of a reference of which rounding alone decides whether it is finite, or has any size.
-
-    Raises:
-        CouldNotRun: the distance is infinite; a bound from it would accept any array. Or one of the two has no such
-            array.
-    """
+    """Reject an array of a reference of which rounding alone decides whether it is finite, or has any size."""
     if lacks(leaf):
         which = with_run(leaf, "the run as it is", "the rewrite")
         raise CouldNotRun(f"config '{config}': with {name}, the reference has other arrays: {which}; no bound follows")

@@ -163,11 +163,7 @@ def other_training(envelope: Envelope) -> list[Problem]:
 
 
 def _require_same_bits(group: LockstepGroup, run: RunRecord) -> None:
-    """Hold a run against the same run in the other processes, also where each has its mesh to itself.
-
-    Raises:
-        CouldNotRun: a process comes to other bits.
-    """
+    """Hold a run against the same run in the other processes, also where each has its mesh to itself."""
     everywhere = group.share("bits", run.bits)
     for number, bits in enumerate(everywhere):
         if bits != everywhere[0]:

@@ -72,14 +72,7 @@ def rewrites(
 
 
 def require_same(run: RunRecord, again: RunRecord, so: str) -> None:
-    """Reject a training that does not repeat its own bits.
-
-    Args:
-        so: what follows from that.
-
-    Raises:
-        CouldNotRun: it does not.
-    """
+    """Reject a training that does not repeat its own bits."""
     parted = first_parting(run, again)
     if parted is not None:
         raise CouldNotRun(

@@ -135,11 +135,7 @@ def pair_of(name: str) -> str:
 
 
 def check_sites(model: Model, config: Config) -> None:
-    """Check that every choice names a pair of the model, and a site where it is used.
-
-    Raises:
-        DeclarationError: one does not.
-    """
+    """Check that every choice names a pair of the model, and a site where it is used."""
     sites = model.sites(config)
     for name in config.choice:
         pair, at, site = name.partition("@")

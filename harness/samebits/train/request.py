@@ -130,11 +130,7 @@ def _changed(config: Config, request: TrainRequest) -> Config:
 
 
 def require_axes(model: Model, text: str) -> None:
-    """Reject a mesh with an axis that the model's state cannot be known to be split over.
-
-    Raises:
-        MeshError: no configuration of the model has the axis, nor is it one of the field's.
-    """
+    """Reject a mesh with an axis that the model's state cannot be known to be split over."""
     meshes = [MeshSpec.parse(config.mesh) for config in model.all_configs().values()]
     known = tuple(dict.fromkeys((*AXES, *(axis for mesh in meshes for axis in mesh.names))))
     for axis in MeshSpec.parse(text).names:
@@ -147,9 +143,6 @@ def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
 
     Args:
         what: the kind of thing, for the message.
-
-    Raises:
-        RequestError: the name is unknown; the message suggests similar names.
     """
     if name is None or name not in known:
         raise RequestError(f"{what} '{name}' is unknown; {suggest(str(name), list(known))}")
@@ -157,11 +150,7 @@ def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
 
 
 def choice_of(text: str) -> tuple[str, str]:
-    """Return the pair and side of a `--choice`, which is written `PAIR=SIDE`.
-
-    Raises:
-        RequestError: it is malformed.
-    """
+    """Return the pair and side of a `--choice`, which is written `PAIR=SIDE`."""
     name, equals, side = text.partition("=")
     if not equals or not name or not side:
         raise RequestError(f"--choice {text}: expected PAIR=SIDE, as in moe=sparse")

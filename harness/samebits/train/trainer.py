@@ -190,15 +190,7 @@ _NAMED_AXES = ("axes", "axis_name")
 
 
 def require_known_axes(model: Model, config: Config, training: Training) -> None:
-    """Reject a spec with an axis that no mesh of the model has; on every mesh it would be left out.
-
-    Args:
-        model: whose configurations and presets say which axes there are.
-        config: the configuration; its mesh may be another one than any of the model's.
-
-    Raises:
-        DeclarationError: there is such an axis.
-    """
+    """Reject a spec with an axis that no mesh of the model has; on every mesh it would be left out."""
     runs = (config, *model.all_configs().values(), *(run for preset in model.presets for run in preset.runs))
     known = tuple(dict.fromkeys(axis for run in runs for axis in MeshSpec.parse(run.mesh).names))
     for where, specs in (("state_spec", training.state_spec), ("batch_spec", training.batch_spec)):
@@ -212,14 +204,7 @@ def require_known_axes(model: Model, config: Config, training: Training) -> None
 
 
 def require_axes_used(config: Config, arguments: Any, jaxpr: Any) -> None:
-    """Reject a mesh of which an axis splits neither the state nor a batch, nor anything within the step.
-
-    Args:
-        arguments: the state and a batch, as a tree of types with shardings.
-
-    Raises:
-        MeshNotUsed: there is such an axis.
-    """
+    """Reject a mesh of which an axis splits neither the state nor a batch, nor anything within the step."""
     import jax
 
     mesh = MeshSpec.parse(config.mesh)

@@ -224,11 +224,7 @@ def _say(result: Finding | None) -> str:
 
 
 def _patch(fault: Fault) -> contextlib.AbstractContextManager[Any]:
-    """Return the patch of a fault, for the duration of a `with` block.
-
-    Raises:
-        DeclarationError: what it replaces does not exist, so the table is out of date.
-    """
+    """Return the patch of a fault, for the duration of a `with` block."""
     if fault.patch is None:
         return contextlib.nullcontext()
     target, replacement = fault.patch

@@ -96,11 +96,7 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
 
 
 def check_block(setup: TrainingSetup, target: str, dtype: str) -> None:
-    """Check that the block can be compiled.
-
-    Raises:
-        RequestError: no slice is named, or the block does not support a mesh axis or the dtype.
-    """
+    """Check that the block can be compiled."""
     if ":" not in target:
         raise RequestError(f"--compile: target '{target}' names no slice; give one, such as {target}:2x2x1")
     odd = [axis for axis in setup.mesh.names if setup.axis_size(axis) > 1 and axis not in AXES]

@@ -57,11 +57,7 @@ def flag(name: str) -> str:
 
 
 def require_size(option: str, value: int) -> None:
-    """Check that a value is a plausible size.
-
-    Raises:
-        RequestError: it is below 1 or above `MOST`.
-    """
+    """Check that a value is a plausible size."""
     if value < 1:
         raise RequestError(f"{option} {value}: expected at least 1")
     if value > MOST:

@@ -275,11 +275,7 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> SearchFindi
 
 
 def _copied(tree: Path, to: Path) -> Path:
-    """Copy the folders of a tree that are run, so that runs and edits do not affect each other.
-
-    Raises:
-        RequestError: the tree has no suites.
-    """
+    """Copy the folders of a tree that are run, so that runs and edits do not affect each other."""
     if not (tree / SUITES).is_dir():
         raise RequestError(f"'{tree}' has no {SUITES}/; give the tree of the check with --root")
     for folder in catalogue.FOLDERS:

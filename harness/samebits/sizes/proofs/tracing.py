@@ -244,11 +244,7 @@ def _of_process(queries: Sequence[Query]) -> tuple[Query, ...]:
 def _tracing(
     function: Callable[..., Any], family: Family, before: tuple[SizeComparison, ...] = ()
 ) -> Iterator[list[SizeComparison]]:
-    """Collect what traced code asks of sizes, on the mesh of its function, after what it asked `before`.
-
-    Raises:
-        NotTraced: the code raised.
-    """
+    """Collect what traced code asks of sizes, on the mesh of its function, after what it asked `before`."""
     mesh: Any = nullcontext()
     if isinstance(function, OnMesh) and function.specs:
         mesh = jax.sharding.use_abstract_mesh(function.mesh)

@@ -108,11 +108,7 @@ def golden_path(model: Model, here: Environment, matrix: str, config: str) -> Pa
 
 
 def require_own_name(path: Path, golden: Golden) -> None:
-    """Reject a golden that is in the file of another.
-
-    Raises:
-        DamagedGolden: the file has the name of another golden.
-    """
+    """Reject a golden that is in the file of another."""
     if path.stem != _stem(golden.matrix, golden.config):
         expected = path.stem.replace("__", "/", 1)
         raise DamagedGolden(f"golden {path}: config is '{golden.name}'; expected '{expected}', as in the file's name")

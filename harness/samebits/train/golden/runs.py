@@ -46,9 +46,6 @@ BASIS = (
 def rewritten(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> list[tuple[str, RunRecord]]:
     """Run the same training in ways that preserve its mathematics, without those that change more than rounding does.
 
-    Args:
-        elsewhere: the same configuration on one device, if the run has more.
-
     Raises:
         CouldNotRun: the run is not reproducible.
     """
