@@ -27,8 +27,7 @@ import psutil  # noqa: E402
 
 from samebits.engine.drive import Limits, drive  # noqa: E402
 from samebits.engine.journal import Journal, JournalHead, read_journal  # noqa: E402
-from samebits.engine.shard import Shard  # noqa: E402
-from samebits.engine.work import Item  # noqa: E402
+from samebits.engine.work import Item, Shard  # noqa: E402
 from samebits.host.environment import Environment  # noqa: E402
 from samebits.report.progress import tracked  # noqa: E402
 from samebits.report.shards import read_shard, require_same_request  # noqa: E402

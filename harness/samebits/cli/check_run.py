@@ -18,9 +18,8 @@ from samebits.cli.snapshot_run import compare_with_snapshots
 from samebits.engine.check_work import check_items
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.shard import Shard
-from samebits.engine.sweep import sweep
-from samebits.engine.verdict_cache import VerdictCache, shared_entries
+from samebits.engine.verdict_cache import VerdictCache, shared_entries, sweep
+from samebits.engine.work import Shard
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes

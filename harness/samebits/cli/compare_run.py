@@ -14,7 +14,7 @@ from samebits.cli.compare import CompareFunctionsOptions, in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.prove import ProveOptions
 from samebits.cli.prove_run import INTERRUPTED, proof_document
-from samebits.engine.sweep import IN_PROCESS
+from samebits.engine.verdict_cache import IN_PROCESS
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, check_renames, side_names, split_by_default, takes_mesh
 from samebits.functions.call_assumptions import with_call_assumptions

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from samebits.cli.compile import CompileOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import journal_head, run_items
-from samebits.engine.compile_model_work import CompiledModelStep, CompileModelWork, model_step_items
+from samebits.engine.model_work import CompiledModelStep, CompileModelWork, model_step_items
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root, suggest

@@ -18,12 +18,18 @@ from samebits.cli.run_items import InOrder, journal_head, run_in_order
 from samebits.cli.select_pairs import load_pairs
 from samebits.compile.request import CompileRequest, check_request
 from samebits.compile.tune import TunedCase, tuned_case
-from samebits.engine.compile_work import CompiledPrograms, CompileWork, compile_items
-from samebits.engine.compiling_work import CompileError
+from samebits.engine.compile_work import (
+    CompiledPrograms,
+    CompileError,
+    CompileWork,
+    TunedValues,
+    TuneWork,
+    compile_items,
+    tune_items,
+)
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.tune_work import TunedValues, TuneWork, tune_items
 from samebits.errors import RequestError
 from samebits.host import environment
 from samebits.host.accelerator import mismatch

@@ -166,7 +166,7 @@ class EngineOptions(ClusterOptions):
         Raises:
             RequestError: two options contradict each other, or a size or a shard is malformed.
         """
-        from samebits.engine.shard import Shard
+        from samebits.engine.work import Shard
 
         part = None if shard is None else Shard.parse(shard)
         require_regular("--journal", self.journal)

@@ -8,7 +8,7 @@ from samebits.cli.common import say
 from samebits.cli.golden import GoldenAcceptOptions, GoldenCheckOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import journal_head, run_items
-from samebits.engine.golden_work import GoldenWork, golden_items
+from samebits.engine.model_work import GoldenWork, golden_items
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import default_root

@@ -244,7 +244,7 @@ def _supervise(chosen: object) -> None:
     READS.begin()  # before declarations are loaded, which may read data
     distributed = getattr(chosen, "distributed", False)
     if distributed:
-        from samebits.engine.reported import recorder
+        from samebits.engine.distributed_request import recorder
 
         EXIT_CODE.record = recorder()
     if distributed or getattr(chosen, "in_process", False):

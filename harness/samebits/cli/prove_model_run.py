@@ -8,7 +8,7 @@ from samebits.cli.declared import record_of
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.prove import ProveOptions
 from samebits.cli.run_items import InOrder, journal_head, run_in_order
-from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
+from samebits.engine.model_work import ProvedStep, ProveModelWork, step_items
 from samebits.engine.run_work import EngineSettings
 from samebits.programs.catalogue import default_root
 from samebits.report.prove_model import StepDocument

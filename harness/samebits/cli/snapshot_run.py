@@ -13,7 +13,7 @@ from samebits.cli.accept import AcceptOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.select_pairs import load_pairs, plans
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.sweep import sweep
+from samebits.engine.verdict_cache import sweep
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.permit import permit_in

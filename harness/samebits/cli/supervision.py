@@ -21,8 +21,7 @@ from hashlib import blake2b
 from typing import IO
 
 from samebits.cli.common import EXIT_CODE, say
-from samebits.engine.last_words import last_words
-from samebits.engine.work import STACK_TIME, signal_name
+from samebits.engine.work import STACK_TIME, last_words, signal_name
 from samebits.errors import COULD_NOT_TELL, CouldNotRun
 from samebits.host.interrupts import ENDING as ENDING_SIGNALS
 

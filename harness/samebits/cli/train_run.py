@@ -11,10 +11,16 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import journal_head, run_items
 from samebits.cli.train import TrainOptions
 from samebits.cli.train_against import TrainedRevision
-from samebits.engine.detection_runs import detected_by, detection_items
-from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
+from samebits.engine.train_work import (
+    TrainedRun,
+    TrainWork,
+    assembled,
+    detected_by,
+    detection_items,
+    replay_of,
+    train_items,
+)
 from samebits.host.environment import Environment
 from samebits.report.document import read_as
 from samebits.report.terminal import console, line

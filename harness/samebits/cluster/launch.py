@@ -16,8 +16,15 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, cast
 
-from samebits.engine.distributed_request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
-from samebits.engine.reported import REPORTED, lacks_report
+from samebits.engine.distributed_request import (
+    COORDINATOR,
+    DISTRIBUTED,
+    NUM_PROCESSES,
+    PROCESS_ID,
+    REPORTED,
+    WAIT,
+    lacks_report,
+)
 from samebits.errors import COULD_NOT_TELL, RequestError
 from samebits.host.environment import without_device_count
 from samebits.host.interrupts import handled

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from samebits.bisect.endpoints import EndpointsRequest
 from samebits.bisect.pairs import JudgePoint, Point, judge_here, replay
 from samebits.bisect.search.trials import Judgement, untestable
-from samebits.engine.check_work import from_text, lost_words, to_text
 from samebits.engine.drive import Limits, drive
-from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Executor, Item, ProcessExit
+from samebits.engine.work import Executor, Item, OneByOne, ProcessExit, from_text, lost_words, to_text
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.file_reads import READS
 from samebits.schema.result import Problem

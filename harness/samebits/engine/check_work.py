@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
-
-import msgspec
 
 from samebits.check.point_memory import PointMemory
 from samebits.check.run_points import AHEAD, How, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
 from samebits.engine.work import (
     Event,
-    Finished,
     Item,
     ProcessExit,
     Reached,
-    Remark,
     Started,
-    Trouble,
-    UserTraceback,
     Work,
+    finished,
+    lost_words,
+    remarks,
+    trouble,
 )
-from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host import environment
 from samebits.host.entry_store import EntryStore
 from samebits.host.file_reads import OUTSIDE
 from samebits.host.group import LockstepGroup
-from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
@@ -41,52 +34,6 @@ from samebits.programs.replay import replay
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
-from samebits.user_errors import one_line, retain, take_tracebacks
-
-# What all kinds of work report in the same way: rows as JSON, remarks of the user's code, why a process ended.
-T = TypeVar("T")
-
-
-def finished(key: str, rows: Iterable[object], reads: Iterable[str] = ()) -> Finished:
-    """Return the end of an item, with its rows encoded."""
-    return Finished(key=key, rows=tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows), reads=tuple(reads))
-
-
-def remarks() -> Iterator[Event]:
-    """Yield what has been noted down in this process since: remarks, and tracebacks of the user's code."""
-    yield from (Remark(text) for text in take_notes())
-    yield from (UserTraceback(text) for text in take_tracebacks())
-
-
-def trouble(pair: str, error: Exception) -> Trouble:
-    """Return an exception that leaves nothing to be said about a pair or configuration."""
-    if isinstance(error, SamebitsError):
-        retain(error.__cause__)
-        return Trouble(pair=pair, message=str(error), exit_code=error.exit_code)
-    traceback.print_exception(error)
-    message = f"samebits itself {one_line(error)}; please report it with the lines above"
-    return Trouble(pair=pair, message=message, exit_code=COULD_NOT_TELL)
-
-
-def lost_words(loss: ProcessExit, stage: str) -> str:
-    """Explain why there is no result, for the row of an item whose process ended.
-
-    Args:
-        loss: why it ended.
-        stage: the last one that the item had reached; empty where it had reached none.
-    """
-    return f"its process ended while {stage}: {loss.said()}"
-
-
-def to_text(value: object) -> str:
-    """Return a record as text for a field of a row, with infinities and NaN, which JSON as such does not have."""
-    return json.dumps(msgspec.to_builtins(value))
-
-
-def from_text(text: str, kind: type[T]) -> T:
-    """Return the inverse of `to_text`."""
-    return msgspec.convert(json.loads(text), kind, str_keys=True)
-
 
 CALLS = f"{OUTSIDE}calls: "
 """How a read begins that says what the programs of a point call: then its results are not remembered at all."""

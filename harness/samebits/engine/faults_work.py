@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from samebits.audit.faults import fault as planted
 from samebits.audit.faults.fault import Fault, FaultRow
-from samebits.engine.check_work import lost_words
-from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Item, ProcessExit
+from samebits.engine.work import Item, OneByOne, ProcessExit, lost_words
 from samebits.errors import MeshError
 from samebits.programs.replay import of_tree
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from samebits.engine.check_work import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, ProcessExit, Reached, Started, Work
+from samebits.engine.work import (
+    Event,
+    Item,
+    ProcessExit,
+    Reached,
+    Started,
+    Work,
+    finished,
+    lost_words,
+    remarks,
+    trouble,
+)
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.replay import replay

@@ -7,9 +7,10 @@ earlier run is removed when its point has run again and its new results are not 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import msgspec
 
 from samebits.check.contract_audit import DeclarationAudit
 from samebits.check.point_memory import NEVER, executed_now, rememberable
-from samebits.engine.check_work import CALLS, MemoryPlace
+from samebits.engine.check_work import CALLS, CheckWork, MemoryPlace, check_items
 from samebits.engine.drive import Done
+from samebits.engine.journal import Journal
+from samebits.engine.run_work import EngineSettings, run_work
 from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory, digest, reads_variables
 from samebits.engine.work import Item
 from samebits.host.cache_folder import cache_folder, limit
@@ -30,7 +33,8 @@ from samebits.host.isolation import lasting_notes, note
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair
 from samebits.schema.finding import Finding
-from samebits.schema.point import Effort, Point
+from samebits.schema.point import USUAL, Effort, Point
+from samebits.schema.result import Problem
 
 FORMAT = 3
 """The version of the keys and of what is stored under them."""
@@ -231,3 +235,43 @@ def shared_entries() -> EntryStore | None:
 def _fails(result: Finding) -> bool:
     """Return whether a result contradicts one that holds, and would do so again."""
     return not result.ruling.ok and result.ruling.verdict not in (*NEVER, "skipped")
+
+
+IN_PROCESS = EngineSettings(in_process=True)
+
+
+def sweep(
+    loaded: Sequence[LoadedPair],
+    *,
+    on_problem: Callable[[Problem], None],
+    settings: EngineSettings = IN_PROCESS,
+    effort: Effort = USUAL,
+    journal: Journal | None = None,
+    store: VerdictCache | None = None,
+) -> Generator[Finding]:
+    """Yield all results of a sweep in the order in which they are known; closing the iterator ends all processes.
+
+    Args:
+        loaded: pairs with their plans.
+        on_problem: called once with each pair that turns out not to run at all.
+        settings: where and how; in this process by default.
+        effort: how hard each point is tried.
+        journal: where results are written at once.
+        store: what remembers results between runs.
+    """
+    ran = run_work(
+        CheckWork(
+            effort,
+            group=settings.group,
+            pairs={item.locator: item.pair for item in loaded},
+            memory=None if store is None else store.memory,
+        ),
+        check_items(loaded),
+        settings,
+        on_problem=on_problem,
+        journal=journal,
+        store=store,
+    )
+    with contextlib.closing(ran):
+        for done in ran:
+            yield from done.rows

@@ -6,17 +6,24 @@ to an item whose process ended.
 
 from __future__ import annotations
 
+import json
+import re
 import signal
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
+from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
 from samebits.host.file_reads import READS
+from samebits.host.isolation import take_notes
+from samebits.user_errors import first_user_frame, one_line, retain, take_tracebacks
 
 Row = TypeVar("Row")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +114,28 @@ Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
 
 STACK_TIME = 0.3
 """Seconds that a process has to write its stacks before it is ended."""
+
+LONGEST = 300
+"""Characters of a line that are shown."""
+
+_DUMP = re.compile(rb"^(Fatal Python error: |(?:Current thread|Thread) 0x|Extension modules: )", re.MULTILINE)
+_WHY = re.compile(r"Check failed|terminate called|^F\d{4} |rror|what\(\):")
+
+
+def without_stacks(text: bytes) -> bytes:
+    """Return what the user's code wrote: the text before the first stack."""
+    match = _DUMP.search(text)
+    return text if match is None else text[: match.start()]
+
+
+def last_words(text: bytes) -> str:
+    """Explain why a process ended, as it said so itself, and where it was; empty where it said nothing."""
+    said = without_stacks(text)
+    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    why = [line for line in lines[-20:] if _WHY.search(line)][-1:]
+    frame = first_user_frame(text[len(said) :].decode("utf-8", "replace"))
+    return "; ".join([*(line[:LONGEST] for line in why), *([f"it was at {frame}"] if frame else [])])
+
 
 ExitKind = Literal["signal", "exit", "timeout", "memory", "device", "node"]
 
@@ -205,6 +234,99 @@ class Work(ABC, Generic[Row]):
     def __getstate__(self) -> dict[str, object]:
         # What begins with an underscore is cached, and stays in its process.
         return {name: None if name.startswith("_") else value for name, value in vars(self).items()}
+
+
+# What all kinds of work report in the same way: rows as JSON, remarks of the user's code, why a process ended.
+def finished(key: str, rows: Iterable[object], reads: Iterable[str] = ()) -> Finished:
+    """Return the end of an item, with its rows encoded."""
+    return Finished(key=key, rows=tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows), reads=tuple(reads))
+
+
+def remarks() -> Iterator[Event]:
+    """Yield what has been noted down in this process since: remarks, and tracebacks of the user's code."""
+    yield from (Remark(text) for text in take_notes())
+    yield from (UserTraceback(text) for text in take_tracebacks())
+
+
+def trouble(pair: str, error: Exception) -> Trouble:
+    """Return an exception that leaves nothing to be said about a pair or configuration."""
+    if isinstance(error, SamebitsError):
+        retain(error.__cause__)
+        return Trouble(pair=pair, message=str(error), exit_code=error.exit_code)
+    traceback.print_exception(error)
+    message = f"samebits itself {one_line(error)}; please report it with the lines above"
+    return Trouble(pair=pair, message=message, exit_code=COULD_NOT_TELL)
+
+
+def lost_words(loss: ProcessExit, stage: str) -> str:
+    """Explain why there is no result, for the row of an item whose process ended.
+
+    Args:
+        loss: why it ended.
+        stage: the last one that the item had reached; empty where it had reached none.
+    """
+    return f"its process ended while {stage}: {loss.said()}"
+
+
+def to_text(value: object) -> str:
+    """Return a record as text for a field of a row, with infinities and NaN, which JSON as such does not have."""
+    return json.dumps(msgspec.to_builtins(value))
+
+
+def from_text(text: str, kind: type[T]) -> T:
+    """Return the inverse of `to_text`."""
+    return msgspec.convert(json.loads(text), kind, str_keys=True)
+
+
+class OneByOne(Work[Row]):
+    """Does its items in order; an exception of one leaves the others as they are."""
+
+    @abstractmethod
+    def steps(self, item: Item) -> Iterator[str | Row]:
+        """Do an item: yield its stages in words, and at the end its row."""
+
+    def failed(self, item: Item, error: Exception) -> Event:
+        """Report an item that raised."""
+        return trouble(item.pair, error)
+
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """Do items, and report what happens."""
+        for item in items:
+            yield Started(key=item.key)
+            try:
+                for step in self.steps(item):
+                    yield Reached(item.key, step) if isinstance(step, str) else finished(item.key, (step,))
+            except Exception as error:
+                yield self.failed(item, error)
+            yield from remarks()
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part `number` of `count`, counted from 1."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read a text such as `3/8`.
+
+        Raises:
+            RequestError: it is not of this form.
+        """
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise RequestError(f"--shard {text}: expected K/N with K from 1 to N, such as 3/8")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def of(self, items: Sequence[Item]) -> list[Item]:
+        """Return the items of this part: every `count`-th group, so that parts take about equally long."""
+        groups = {group: index for index, group in enumerate(dict.fromkeys(item.group for item in items))}
+        return [item for item in items if groups[item.group] % self.count == self.number - 1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from samebits.engine.journal import JournalHead, JournalText, read_journal
-from samebits.engine.shard import Shard
+from samebits.engine.work import Shard
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written

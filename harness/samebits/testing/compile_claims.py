@@ -10,7 +10,7 @@ from samebits.compile.cache import CompileCache
 from samebits.compile.devices import NoCompiler
 from samebits.compile.pair import Compiler, compile_pair
 from samebits.compile.request import CompileRequest
-from samebits.engine.compiling_work import compile_replay
+from samebits.engine.compile_work import compile_replay
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from samebits.engine.distributed_request import DISTRIBUTED, DistributedRequest, take_request
-from samebits.engine.reported import recorder
+from samebits.engine.distributed_request import DISTRIBUTED, DistributedRequest, recorder, take_request
 from samebits.errors import COULD_NOT_TELL, RequestError
 from samebits.host.group import LockstepGroup, RunEnded
 from samebits.rooms import door

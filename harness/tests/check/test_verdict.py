@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from samebits.check.prove_points import prove_points
-from samebits.engine.check_work import from_text, to_text
+from samebits.engine.work import from_text, to_text
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.check import read_document

@@ -10,7 +10,7 @@ from samebits.bisect.endpoints import EndpointsRequest
 from samebits.bisect.pairs import judge_here
 from samebits.engine.bisect_work import BisectWork, JudgeOnEngine
 from samebits.engine.drive import Limits
-from samebits.engine.in_process import InProcess
+from samebits.engine.run_work import InProcess
 from samebits.engine.work import Chunk, Ended, Event, Executor, ProcessExit, Reached, Started
 from samebits.errors import RequestError
 from tests.bisect.layered_model import write_tree

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from samebits.compile.devices import compiler_version
-from samebits.engine.compile_model_work import CompiledModelStep, CompileModelWork, model_step_items
+from samebits.engine.model_work import CompiledModelStep, CompileModelWork, model_step_items
 from samebits.engine.work import Event, Finished, ProcessExit, Trouble
 from samebits.schema.target import Target
 from samebits.train.compile_step import compile_step

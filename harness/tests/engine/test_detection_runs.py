@@ -8,9 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from samebits.engine.detection_runs import detected_by, detection_items
-from samebits.engine.matrix_runs import TrainedRun
-from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
+from samebits.engine.train_work import (
+    TrainedRun,
+    TrainWork,
+    assembled,
+    detected_by,
+    detection_items,
+    replay_of,
+    train_items,
+)
 from samebits.engine.work import Finished, Item, ProcessExit
 from samebits.errors import DeclarationError, RequestError
 from samebits.schema.model import Defect, Model

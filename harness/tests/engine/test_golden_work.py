@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from samebits.engine.golden_work import GoldenWork, golden_items
+from samebits.engine.model_work import GoldenWork, golden_items
 from samebits.engine.work import Finished, ProcessExit, Reached, Started, Trouble
 from samebits.train.golden.check import CheckedGolden
 from tests.support.toy_model import write_tree

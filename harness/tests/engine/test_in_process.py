@@ -4,7 +4,7 @@ import pytest
 
 from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.engine.drive import Done, Limits, drive
-from samebits.engine.in_process import InProcess
+from samebits.engine.run_work import InProcess
 from samebits.errors import CouldNotRun
 from samebits.host.group import RunEnded
 from samebits.schema.result import Problem

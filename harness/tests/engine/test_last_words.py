@@ -2,7 +2,7 @@
 
 import pytest
 
-from samebits.engine.last_words import last_words, without_stacks
+from samebits.engine.work import last_words, without_stacks
 
 STACK = b"""Fatal Python error: Aborted
 

@@ -4,8 +4,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Finished, Item, ProcessExit, Reached, Remark, Started, Trouble
+from samebits.engine.work import Finished, Item, OneByOne, ProcessExit, Reached, Remark, Started, Trouble
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note
 

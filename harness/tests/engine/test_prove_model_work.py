@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
+from samebits.engine.model_work import ProvedStep, ProveModelWork, step_items
 from samebits.engine.work import Finished, Item, ProcessExit, Reached
 from samebits.train.prove_request import ProveRequest
 from samebits.train.prove_step import StepProver

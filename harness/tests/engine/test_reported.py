@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.engine.reported import REPORTED, lacks_report, recorder
+from samebits.engine.distributed_request import REPORTED, lacks_report, recorder
 
 
 def test_what_is_recorded_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

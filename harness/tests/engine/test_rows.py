@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from samebits.engine.check_work import finished, from_text, lost_words, remarks, to_text, trouble
-from samebits.engine.work import ProcessExit, Remark
+from samebits.engine.work import ProcessExit, Remark, finished, from_text, lost_words, remarks, to_text, trouble
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note, take_notes
 from samebits.schema.result import Problem

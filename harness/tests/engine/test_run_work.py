@@ -12,9 +12,8 @@ from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.ray_request import ray_request
 from samebits.engine.run_work import EngineSettings, executor_of, run_work, usual_settings
-from samebits.engine.shard import Shard
 from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory
-from samebits.engine.work import Item
+from samebits.engine.work import Item, Shard
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, raw, toy_items
 from tests.support.child import run_python

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samebits.engine.shard import Shard
-from samebits.engine.work import Item
+from samebits.engine.work import Item, Shard
 from samebits.errors import RequestError
 from tests.engine.toy_work import toy_items
 

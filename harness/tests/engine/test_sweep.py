@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from samebits.check.run_points import run_points
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.sweep import sweep
+from samebits.engine.verdict_cache import sweep
 from samebits.host import environment
 from samebits.host.isolation import take_notes, undone
 from samebits.programs.catalogue import Locator, load, names

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from samebits.engine.matrix_runs import TrainedRun
-from samebits.engine.train_work import TrainWork, assembled, train_items
+from samebits.engine.train_work import TrainedRun, TrainWork, assembled, train_items
 from samebits.engine.work import Finished, Item, ProcessExit
 from samebits.errors import CouldNotRun
 from samebits.schema.model import Config, Matrix

@@ -11,8 +11,7 @@ import pytest
 
 from samebits.compile.request import CompileRequest
 from samebits.compile.tune import TunedCase, tuned_case
-from samebits.engine.compiling_work import CompileError
-from samebits.engine.tune_work import TunedValues, TuneWork, tune_items
+from samebits.engine.compile_work import CompileError, TunedValues, TuneWork, tune_items
 from samebits.engine.work import Finished, Item, ProcessExit
 from samebits.programs.catalogue import Locator, load
 from tests.compile.test_tune import HONEST, write

@@ -13,8 +13,7 @@ from samebits.check.point_memory import rememberable
 from samebits.engine.check_work import check_items
 from samebits.engine.drive import Done
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.sweep import sweep
-from samebits.engine.verdict_cache import VerdictCache, shared_entries
+from samebits.engine.verdict_cache import VerdictCache, shared_entries, sweep
 from samebits.errors import RequestError
 from samebits.host import file_reads, process_sources
 from samebits.host.entry_store import EntryStore

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samebits.engine import worker_side
+from samebits.engine import worker_processes
 from samebits.engine.work import Event, Finished, Started, Trouble, Unusable
 
 OURS = Trouble("rope", "samebits itself raised OSError", 3)
@@ -21,11 +21,11 @@ OURS = Trouble("rope", "samebits itself raised OSError", 3)
 def test_when_a_process_ends_itself(
     event: Event, used: bool, unusable: Unusable | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_side._WORKER, "used", used)
-    assert worker_side._unusable(event) == unusable
+    monkeypatch.setattr(worker_processes._WORKER, "used", used)
+    assert worker_processes._unusable(event) == unusable
 
 
 def test_a_failed_device_ends_it_after_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_side, "device_failure", lambda: "device cuda:0 failed")
-    assert worker_side._unusable(Finished("rope/1", ())) == Unusable("device", "device cuda:0 failed")
-    assert worker_side._unusable(Started("rope/1")) is None
+    monkeypatch.setattr(worker_processes, "device_failure", lambda: "device cuda:0 failed")
+    assert worker_processes._unusable(Finished("rope/1", ())) == Unusable("device", "device cuda:0 failed")
+    assert worker_processes._unusable(Started("rope/1")) is None

@@ -37,7 +37,7 @@ FAULTS: dict[Rule, list[tuple[str, str, str]]] = {
         ("PACKAGE/numerics/bits.py", "def f():\n    from samebits.engine import sweep", "'engine' is not below"),
         ("PACKAGE/schema/pair.py", "if TYPE_CHECKING:\n    from samebits.cli import check", "'cli' is not below"),
         ("PACKAGE/schema/pair.py", "from samebits.numerics.bits import compare", "'numerics' is not below"),
-        ("PACKAGE/engine/sweep.py", "from samebits import Pair", "import the module that defines it"),
+        ("PACKAGE/engine/drive.py", "from samebits import Pair", "import the module that defines it"),
     ],
     core_without_rooms: [
         ("PACKAGE/check/judge.py", "def f():\n    import samebits.sizes.points", "may be absent; import"),
@@ -77,7 +77,7 @@ FAULTS: dict[Rule, list[tuple[str, str, str]]] = {
         ("suites/model/settings.py", "from flax import nnx", "at collection"),
     ],
     loaded_in_one_place: [
-        ("PACKAGE/engine/sweep.py", "from samebits.host.loading import load_file", "load files"),
+        ("PACKAGE/engine/drive.py", "from samebits.host.loading import load_file", "load files"),
         ("PACKAGE/check/runner.py", "import suites.test_rms_norm", "knows no component by name"),
         ("PACKAGE/check/verdict.py", "importlib.import_module(name)", "only host/loading and rooms load by name"),
         ("PACKAGE/check/verdict.py", "from importlib import import_module", "only host/loading and rooms load"),

@@ -7,7 +7,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from samebits.engine.shard import Shard
+from samebits.engine.work import Shard
 from tests.support.child import ROOT, run_python
 from tests.support.scheduling import SECONDS, SLOW_SECONDS, file_group, part, sample
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from samebits.engine.shard import Shard
+from samebits.engine.work import Shard
 from samebits.errors import RequestError
 
 ROOT = Path(__file__).resolve().parents[3]
