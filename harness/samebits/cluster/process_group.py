@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.managers import BaseManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from samebits.errors import SamebitsError
 from samebits.host.group import SECONDS, FailedElsewhere, LockstepGroup, RunEnded
@@ -93,16 +93,7 @@ class Board:
         self._changed = threading.Condition(threading.RLock())
 
     def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
-        """Note a sign of life.
-
-        Args:
-            number: of the process.
-            place: its system and its number there; None where that is not known.
-            stage: what it is doing.
-
-        Returns:
-            Why the run is over; None while it is not.
-        """
+        """Note what a process does, and its place: its system and its number there; return why the run is over."""
         with self._changed:
             member = self._members[number]
             member.place, member.seen, member.stage = place, time.monotonic(), stage
@@ -235,27 +226,14 @@ BEAT = 1.0
 """Seconds between two signs of life."""
 
 
-class BoardCalls(Protocol):
-    """What is called of a board, here or over the network."""
-
-    def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
-        """Note a sign of life, and explain why the run is over."""
-
-    def leave(self, number: int, point: int, text: str) -> None:
-        """Leave a point before its end."""
-
-    def end(self, text: str) -> str:
-        """End the run."""
-
-    def exchange(self, number: int, tag: tuple[int, str], post: Post, seconds: float, last: bool = False) -> Gathered:
-        """Bring something, and wait until all have."""
-
-
 class BoardManager(BaseManager):
-    """Serves a board, or reaches one."""
+    """Reaches the board of process 0; one that serves it registers the board itself."""
 
 
-BoardManager.register("board", exposed=("sign", "leave", "end", "exchange"))
+CALLS = ("sign", "leave", "end", "exchange")
+"""What of a board is called over the network."""
+
+BoardManager.register("board", exposed=CALLS)
 
 
 class ProcessGroup(LockstepGroup):
@@ -267,7 +245,7 @@ class ProcessGroup(LockstepGroup):
         seconds: how long the others may take to come to an exchange, and a program to run.
     """
 
-    def __init__(self, number: int, count: int, board: BoardCalls, seconds: float = SECONDS) -> None:
+    def __init__(self, number: int, count: int, board: Board, seconds: float = SECONDS) -> None:
         self.number, self.count, self.seconds = number, count, seconds
         self._board = board
         self._point, self._step, self._words = 0, 0, "starting"

@@ -21,11 +21,12 @@ from multiprocessing.managers import BaseManager
 from pathlib import Path
 from typing import Any, cast
 
-from samebits.cluster.process_group import Board, BoardCalls, BoardManager, ProcessGroup
+from samebits.cluster.process_group import CALLS, Board, BoardManager, ProcessGroup
 from samebits.engine.distributed_request import DistributedRequest
 from samebits.errors import RequestError
 from samebits.host import environment
 from samebits.host.environment import Environment
+from samebits.host.fingerprint import file_digest, fingerprint
 from samebits.host.installed import PACKAGE, is_installed
 
 # What all processes must have alike before the first point: what runs, the sources, and the environment.
@@ -105,9 +106,7 @@ def _short(text: str | None) -> str:
 
 def sources() -> dict[str, str]:
     """Return digests of samebits' own files, and of every imported module that is not installed."""
-    digests = {
-        f"samebits/{path.relative_to(PACKAGE).as_posix()}": _digest(path) for path in sorted(PACKAGE.rglob("*.py"))
-    }
+    digests = fingerprint(()).files
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not file or not file.endswith(".py"):
@@ -117,7 +116,7 @@ def sources() -> dict[str, str]:
             continue
         # Files of a tree are loaded under a name with the digest of their folder, which may be another one elsewhere.
         name = re.sub(r"^samebits_[0-9a-f]{8}_", "", name)
-        digests[f"{name} ({path.name})"] = digests.get(f"{name} ({path.name})", "") + _digest(path)
+        digests[f"{name} ({path.name})"] = digests.get(f"{name} ({path.name})", "") + file_digest(path)
     return digests
 
 
@@ -129,16 +128,6 @@ def described(environment: Environment) -> dict[str, str]:
         described |= {f"{name}.{key}".rstrip("."): str(entry) for key, entry in entries.items()}
     return described
 
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:  # gone since it was imported; that too has to be alike
-        return "not readable"
-
-
-METHODS = ("sign", "leave", "end", "exchange")
-"""What of a board is called over the network."""
 
 ADDRESS_BYTES = 2048
 """The length of the message by which process 0 says where its board is."""
@@ -279,7 +268,7 @@ def _serve(count: int, request: DistributedRequest) -> tuple[Board, dict[str, An
     class ServedBoard(BaseManager):
         """Serves this board."""
 
-    ServedBoard.register("board", callable=lambda: board, exposed=METHODS)
+    ServedBoard.register("board", callable=lambda: board, exposed=CALLS)
     named = (request.coordinator or "").rpartition(":")[0].strip("[]")
     local = named in ("localhost", "127.0.0.1", "::1")
     server = ServedBoard(("127.0.0.1" if local else "", 0), key.encode()).get_server()
@@ -308,7 +297,7 @@ def _from_process_0(address: dict[str, Any] | None) -> dict[str, Any]:
     return received
 
 
-def _reach(address: dict[str, Any]) -> BoardCalls:
+def _reach(address: dict[str, Any]) -> Board:
     """Return the board of process 0, by the first of its names that answers."""
     limit, why = time.monotonic() + 60, ""
     while time.monotonic() < limit:
@@ -318,8 +307,7 @@ def _reach(address: dict[str, Any]) -> BoardCalls:
                 socket.create_connection(place, timeout=5).close()  # the manager itself has no time limit
                 manager = BoardManager(place, address["key"].encode())
                 manager.connect()
-                board: BoardCalls = manager.board()  # type: ignore[attr-defined]
-                return board
+                return cast("Board", manager.board())  # type: ignore[attr-defined]
             except (OSError, EOFError, AuthenticationError) as error:
                 why = f"{host}:{address['port']}: {error}"
         time.sleep(0.5)

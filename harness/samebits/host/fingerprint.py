@@ -67,13 +67,13 @@ def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFinge
         folders: absolute paths of the user's trees.
         package: the folder of samebits, which may lie elsewhere on another machine.
     """
-    files = {f"samebits/{path.relative_to(package).as_posix()}": _digest(path) for path in _sources(package)}
+    files = {f"samebits/{path.relative_to(package).as_posix()}": file_digest(path) for path in _sources(package)}
     missing = []
     for folder in dict.fromkeys(folders):
         if not os.path.isdir(folder):
             missing.append(folder)
             continue
-        files.update({str(path): _digest(path) for path in _sources(Path(folder))})
+        files.update({str(path): file_digest(path) for path in _sources(Path(folder))})
     versions = {
         "Python": platform.python_version(),
         **{name: package_version(name) for name in ("samebits", *PACKAGES)},
@@ -100,7 +100,8 @@ def _sources(folder: Path) -> Iterator[Path]:
                     return
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """Return a digest of the content of a file, as far as it can be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError:  # removed meanwhile, or a link that leads nowhere

@@ -29,8 +29,7 @@ from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.environment import compile_options, configuration
 from samebits.host.group import LockstepGroup
 from samebits.host.interrupts import Stop
-from samebits.host.isolation import undone
-from samebits.host.process_state import NUMPY_RANDOM, PYTHON_RANDOM
+from samebits.host.isolation import NUMPY_RANDOM, PYTHON_RANDOM, undone
 from samebits.programs.captured_values import calls_python, captured_arrays, constants_of, equations
 from samebits.user_errors import one_line
 

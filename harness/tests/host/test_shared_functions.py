@@ -9,7 +9,7 @@ import jax
 import jax.scipy.stats
 import pytest
 
-from samebits.host.isolation import SharedFunctions, take_notes
+from samebits.host.isolation import take_notes, undone
 from samebits.host.loading import load_file
 
 HELPERS = """
@@ -61,7 +61,7 @@ def test_a_submodule_may_take_the_name_of_a_function(folder: Path) -> None:
     (package / "__init__.py").write_text("def train():\n    pass\n", encoding="utf-8")
     (package / "train.py").write_text("", encoding="utf-8")
     parent = importlib.import_module("shared_package")
-    functions = SharedFunctions()
-    module = importlib.import_module("shared_package.train")
-    assert functions.put_back() == []
+    with undone("importing it", importing=True) as changed:
+        module = importlib.import_module("shared_package.train")
+    assert changed == []
     assert parent.train is module

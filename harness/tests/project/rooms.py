@@ -41,7 +41,6 @@ THROUGH = {
     "cli/test_compile.py": ("cli/compile_run", "compile/request"),
     "cli/test_golden.py": ("cli/golden_run", "cli/golden_files_run"),
     "train/golden/test_files.py": ("host/sealed_file",),
-    "host/test_isolation.py": ("host/process_state",),
     "train/golden/test_accept.py": ("host/permit",),
     "cli/test_prove.py": ("cli/prove_run",),
     "cli/test_prove_all_sizes.py": ("schema/all_sizes",),
