@@ -34,7 +34,7 @@ FAULTS: dict[Rule, list[tuple[str, str, str]]] = {
     ],
     downward: [
         ("PACKAGE/schema/pair.py", "from samebits.check.runner import Runner", "'check' is not below 'schema'"),
-        ("PACKAGE/numerics/bits.py", "def f():\n    from samebits.engine import sweep", "'engine' is not below"),
+        ("PACKAGE/numerics/bits.py", "def f():\n    from samebits.engine import drive", "'engine' is not below"),
         ("PACKAGE/schema/pair.py", "if TYPE_CHECKING:\n    from samebits.cli import check", "'cli' is not below"),
         ("PACKAGE/schema/pair.py", "from samebits.numerics.bits import compare", "'numerics' is not below"),
         ("PACKAGE/engine/drive.py", "from samebits import Pair", "import the module that defines it"),
