@@ -35,7 +35,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "check": Weight(26, 7_450, "smaller sizes that stand for large arrays: a verdict at S = 512 in 5 s, not 113 s"),
     "cli": Weight(42, 6_600),
     "cluster": Weight(10, 2_340),
-    "compile": Weight(11, 1_990),
+    "compile": Weight(11, 1_970),
     "engine": Weight(17, 3_810),
     "functions": Weight(11, 1_850),
     "hlo": Weight(5, 900),
