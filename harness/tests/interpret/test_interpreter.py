@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from samebits.interpret.as_written import simulate
 
 import samebits
 from samebits.errors import NotCovered
@@ -27,7 +26,7 @@ from samebits.interpret.control_flow import branch_of
 from samebits.interpret.equation import JAX, Step, is_machinery
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter, StepCache
-from samebits.interpret.oracle import Oracle
+from samebits.interpret.oracle import Oracle, simulate
 from samebits.interpret.problem import Input, Question
 from samebits.numerics import floats
 from samebits.numerics.floats import width
