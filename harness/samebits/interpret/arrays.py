@@ -14,7 +14,6 @@ from samebits.interpret import dot_general, windows
 from samebits.interpret.equation import Array, Step
 from samebits.numerics import floats
 
-# Integer and special functions on concrete arrays: bit counts by NumPy, functions of statistics by jax in float64.
 Rule = Callable[..., Any]
 
 
@@ -49,57 +48,14 @@ def _random_gamma(step: Step, keys: Array, alpha: Array) -> Array:
     return sampled(step, [keys, np.asarray(alpha, step.inputs[1].dtype)])
 
 
-def _population_count(step: Step, x: Array) -> Array:
-    return np.bitwise_count(_unsigned(x)).astype(x.dtype)
-
-
-def _clz(step: Step, x: Array) -> Array:
-    """Leading zeros: the bits of the dtype less those up to the highest one."""
-    spread, bits = _unsigned(x), 8 * x.dtype.itemsize
-    for shift in (1, 2, 4, 8, 16, 32):
-        if shift < bits:
-            spread = spread | (spread >> spread.dtype.type(shift))
-    return (bits - np.bitwise_count(spread).astype(np.int64)).astype(x.dtype)
-
-
-def _mulhi(step: Step, x: Array, y: Array) -> Array:
-    """The upper half of the double-width product."""
-    bits = 8 * x.dtype.itemsize
-    product = np.asarray(x).astype(object) * np.asarray(y).astype(object)
-    return np.asarray(product // (1 << bits)).astype(x.dtype)
-
-
-def _unsigned(x: Array) -> Array:
-    if x.dtype.kind not in "iu" or f"{x.dtype.kind}{8 * x.dtype.itemsize}" not in _WHOLE_BYTES:
-        raise NotCovered(f"bits of {x.dtype.name} are not counted")
-    return np.asarray(x).view(np.dtype(f"u{x.dtype.itemsize}"))
-
-
-_WHOLE_BYTES = frozenset(f"{kind}{bits}" for kind in "iu" for bits in (8, 16, 32, 64))
-
 ORDER = ("le_to", "lt_to", "eq_to")
 """Comparisons in the total order of floats, in which -0.0 comes before 0.0 and NaN comes last or first, by its sign."""
 
 
-def _in_total_order(name: str) -> Rule:
-    def rule(step: Step, x: Array, y: Array) -> Array:
-        if step.inputs[0].is_float:
-            if np.any(np.isnan(x) & np.isnan(y)):
-                raise NotCovered(f"{step} orders one NaN after another by their bits")
-            keys = [np.where(np.isnan(v), np.copysign(np.inf, v), v) for v in (x, y)]
-            last = [np.where(np.isnan(v), np.copysign(1, v), 0) for v in (x, y)]  # beyond the infinities
-            zero = [np.where(v == 0, np.where(np.signbit(v), -1, 0), 0) for v in (x, y)]
-            first = np.where(keys[0] != keys[1], np.sign(_difference(*keys)), 0)
-            order = np.where(first != 0, first, np.sign(last[0] - last[1]) * 2 + np.sign(zero[0] - zero[1]))
-        else:
-            order = np.where(x < y, -1, np.where(x > y, 1, 0))
-        return np.asarray({"le_to": order <= 0, "lt_to": order < 0, "eq_to": order == 0}[name])
-
-    return rule
-
-
-def _difference(x: Array, y: Array) -> Array:
-    return np.where(x < y, -1.0, 1.0)
+def _in_total_order(step: Step, x: Array, y: Array) -> list[Array]:
+    if step.inputs[0].is_float and np.any(np.isnan(x) & np.isnan(y)):
+        raise NotCovered(f"{step} orders one NaN after another by their bits")
+    return by_jax(step, x, y)
 
 
 BY_JAX = frozenset(
@@ -120,13 +76,10 @@ SPECIAL: dict[str, Rule] = {
     "acosh": lambda step, x: np.arccosh(x),
     "asinh": lambda step, x: np.arcsinh(x),
     "atanh": lambda step, x: np.arctanh(x),
-    "clz": _clz,
     "log2": lambda step, x: np.log2(x),
-    "mulhi": _mulhi,
-    "population_count": _population_count,
     "random_gamma": _random_gamma,
-    **{name: _in_total_order(name) for name in ORDER},
-    **dict.fromkeys((*BY_JAX, *_REAL_MATRICES), by_jax),
+    **dict.fromkeys(ORDER, _in_total_order),
+    **dict.fromkeys(("clz", "mulhi", "population_count", *BY_JAX, *_REAL_MATRICES), by_jax),
     **dict.fromkeys(MATRICES - _REAL_MATRICES, _by_parts),
 }
 """By primitive, its value on concrete arrays."""
@@ -196,8 +149,8 @@ def _convert(step: Step, x: Array) -> Any:
 def _shift(left: bool, arithmetic: bool = False) -> Rule:
     def rule(step: Step, x: Array, y: Array) -> Any:
         bits = floats.width(x.dtype)
-        if bits < 8:
-            return _narrow_shift(x, y, bits, left, arithmetic)
+        if bits < 8:  # NumPy holds each in a byte
+            return by_jax(step, x, y)
         over = y.astype(np.int64) >= bits
         y = np.where(over, 0, y).astype(x.dtype)
         if left:
@@ -209,18 +162,6 @@ def _shift(left: bool, arithmetic: bool = False) -> Rule:
         return np.where(over, 0, (unsigned >> y.view(unsigned.dtype)).view(x.dtype))
 
     return rule
-
-
-def _narrow_shift(x: Array, y: Array, bits: int, left: bool, arithmetic: bool) -> Array:
-    """A shift of integers of fewer bits than a byte, which NumPy holds one in a byte."""
-    mask, half = (1 << bits) - 1, 1 << (bits - 1)
-    by = y.astype(np.int64) & mask
-    unsigned = x.astype(np.int64) & mask
-    signed = unsigned - (unsigned >= half) * (mask + 1)
-    shifted = (unsigned << by if left else signed >> by if arithmetic else unsigned >> by) & mask
-    return (shifted - (shifted >= half) * (mask + 1) if np.dtype(x.dtype).name.startswith("int") else shifted).astype(
-        x.dtype
-    )
 
 
 def _reduce(function: Any) -> Rule:
@@ -256,15 +197,9 @@ def _iota(step: Step) -> Any:
 
 
 def _bitcast(step: Step, x: Array) -> Any:
-    """Bits as those of integers of any width, the low ones first; int4 has 4, although NumPy has a byte for it."""
     if step.output.is_float or x.dtype.kind == "f":
         raise NotCovered(f"{step}: bits are read as another type, which real numbers do not have")
-    old, new = x.dtype, step.output.dtype
-    each = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
-    bits = np.unpackbits(each, axis=-1, bitorder="little")[..., : floats.width(old)]
-    bits = bits.reshape(*step.output.shape, floats.width(new))
-    packed = np.packbits(bits, axis=-1, bitorder="little")
-    return packed[..., 0].astype(new) if floats.width(new) < 8 else packed.view(new)[..., 0]
+    return by_jax(step, x)
 
 
 def _logistic(x: Array) -> Any:

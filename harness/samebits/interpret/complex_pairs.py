@@ -134,7 +134,7 @@ def real_program(closed: Any) -> Any:
     if not any(_is_complex(aval) for aval in (*closed.in_avals, *closed.out_avals)):
         return closed
 
-    def of_parts(*args: Any) -> list[Any]:
+    def parted(*args: Any) -> list[Any]:
         joined = [
             jax.lax.complex(arg[..., 0], arg[..., 1]) if _is_complex(aval) else arg
             for arg, aval in zip(args, closed.in_avals, strict=True)
@@ -143,7 +143,7 @@ def real_program(closed: Any) -> Any:
         return [jnp.stack([jnp.real(out), jnp.imag(out)], -1) if _is_complex(out) else out for out in outputs]
 
     with jax.enable_x64(True):
-        return jax.make_jaxpr(of_parts)(*map(_parted, closed.in_avals))
+        return jax.make_jaxpr(parted)(*map(_parted, closed.in_avals))
 
 
 def _is_complex(aval: Any) -> bool:
@@ -263,7 +263,7 @@ def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[
     elif program is None:
         results = iter(fourier(interpreter, inner, flat))
     else:
-        results = iter(rewritten(interpreter, inner, flat, program, which, _parameters(step)))
+        results = iter(rewritten(interpreter, inner, flat, real_and_imaginary_parts, program, which, _parameters(step)))
     return [ComplexPair(next(results), next(results)) if kind.is_complex else next(results) for kind in step.outputs]
 
 
@@ -299,112 +299,72 @@ PLAIN = frozenset({"conj", "dot_general", "eq", "exp", "integer_pow", "is_finite
 """Operations that the compiler does as they are written here."""
 
 
-def _operands(which: tuple[bool, ...], flat: Sequence[Any]) -> list[tuple[Any, Any]]:
-    rest, pairs = iter(flat), []
-    for is_complex in which:
-        real = next(rest)
-        pairs.append((real, next(rest) if is_complex else jnp.zeros((), real.dtype)))
-    return pairs
+def real_and_imaginary_parts(
+    program: Callable[..., Any], which: tuple[bool, ...], parameters: tuple[Any, ...], *flat: Any
+) -> Any:
+    """The parts of what a program of pairs gives; a real operand has no second part."""
+    rest = iter(flat)
+    operands = [(next(rest), next(rest) if is_complex else None) for is_complex in which]
+    return program(*operands, *parameters)
 
 
-def _times(x: tuple[Any, Any], y: tuple[Any, Any]) -> tuple[Any, Any]:
-    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+def _both(x: Pair) -> Pair:
+    """Both parts of a number, of a real one with a zero."""
+    return (x[0], jnp.zeros((), x[0].dtype)) if x[1] is None else x
 
 
-def multiplied(which: tuple[bool, ...], parameters: tuple[Any, ...], *flat: Any) -> Any:
-    """A product."""
-    return _times(*_operands(which, flat))
+def _times(x: Pair, y: Pair) -> Pair:
+    (a, b), (c, d) = _both(x), _both(y)
+    return a * c - b * d, a * d + b * c
 
 
-def squared(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """A square."""
-    return _times((real, imag), (real, imag))
-
-
-def conjugated(which: tuple[bool, ...], parameters: tuple[Any, ...], *flat: Any) -> Any:
-    """The conjugate, also of a real number."""
-    return flat[0], -flat[1] if len(flat) > 1 else jnp.zeros_like(flat[0])
-
-
-def divided(which: tuple[bool, ...], parameters: tuple[Any, ...], *flat: Any) -> Any:
-    """A quotient."""
-    (a, b), (c, d) = _operands(which, flat)
+def _divided(x: Pair, y: Pair) -> Pair:
+    (a, b), (c, d) = _both(x), _both(y)
     below = c * c + d * d
     return (a * c + b * d) / below, (b * c - a * d) / below
 
 
-def modulus(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """The absolute value."""
-    return (jnp.sqrt(real * real + imag * imag),)
-
-
-def direction(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
+def _direction(x: Pair) -> Pair:
     """The number over its absolute value; zero at zero."""
-    square = real * real + imag * imag
+    square = x[0] * x[0] + x[1] * x[1]
     nothing = square == 0
     size = jnp.sqrt(jnp.where(nothing, 1, square))
-    return jnp.where(nothing, real, real / size), jnp.where(nothing, imag, imag / size)
+    return jnp.where(nothing, x[0], x[0] / size), jnp.where(nothing, x[1], x[1] / size)
 
 
-def exponential(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """exp(a + b i) = exp(a) (cos b + i sin b)."""
-    return jnp.exp(real) * jnp.cos(imag), jnp.exp(real) * jnp.sin(imag)
+def _exponential_in_halves(x: Pair) -> Pair:
+    """exp(x) with two factors exp(a / 2), as compilers do against overflow: its bound holds for either form."""
+    half = jnp.exp(x[0] / 2)
+    return half * (half * jnp.cos(x[1])), half * (half * jnp.sin(x[1]))
 
 
-def exponential_in_halves(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """The same with two factors exp(a / 2), as compilers do against overflow: its bound holds for either form."""
-    half = jnp.exp(real / 2)
-    return half * (half * jnp.cos(imag)), half * (half * jnp.sin(imag))
-
-
-def logarithm(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """Log |z| + i arg z."""
-    return jnp.log(real * real + imag * imag) / 2, lax.atan2(imag, real)
-
-
-def raised(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
+def _raised(x: Pair, exponent: int) -> Pair:
     """A power with an integer exponent, by squaring."""
-    (exponent,) = parameters
-    result, base, left = (jnp.ones_like(real), jnp.zeros_like(real)), (real, imag), abs(exponent)
+    one: Pair = jnp.ones_like(x[0]), jnp.zeros_like(x[0])
+    result, base, left = one, x, abs(exponent)
     while left:
         result = _times(result, base) if left % 2 else result
         base, left = _times(base, base), left // 2
-    return result if exponent >= 0 else divided((True, True), (), jnp.ones_like(real), jnp.zeros_like(real), *result)
+    return result if exponent >= 0 else _divided(one, result)
 
 
-def compared(which: tuple[bool, ...], parameters: tuple[Any, ...], a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Equality of both parts."""
-    return ((a == c) & (b == d),)
-
-
-def unequal(which: tuple[bool, ...], parameters: tuple[Any, ...], a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Inequality of a part."""
-    return ((a != c) | (b != d),)
-
-
-def finite(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """Whether both parts are finite."""
-    return (jnp.isfinite(real) & jnp.isfinite(imag),)
-
-
-def dotted(which: tuple[bool, ...], parameters: tuple[Any, ...], *flat: Any) -> Any:
+def _dotted(x: Pair, y: Pair, *dimensions: tuple[int, ...]) -> Pair:
     """Four products of matrices, fewer where an operand is real."""
-    left_sum, right_sum, left_batch, right_batch = parameters
+    left_sum, right_sum, left_batch, right_batch = dimensions
     numbers = ((left_sum, right_sum), (left_batch, right_batch))
 
-    def dot(x: Any, y: Any) -> Any:
-        return lax.dot_general(x, y, numbers, precision=lax.Precision.HIGHEST)
+    def dot(left: Any, right: Any) -> Any:
+        return lax.dot_general(left, right, numbers, precision=lax.Precision.HIGHEST)
 
-    a, b = flat[0], flat[1] if which[0] else None
-    c, d = flat[1 + which[0]], flat[-1] if which[1] else None
+    (a, b), (c, d) = x, y
     real = dot(a, c) if b is None or d is None else dot(a, c) - dot(b, d)
-    terms = [dot(x, y) for x, y in ((a, d), (b, c)) if x is not None and y is not None]
+    terms = [dot(left, right) for left, right in ((a, d), (b, c)) if left is not None and right is not None]
     return real, sum(terms[1:], terms[0])
 
 
-def product_along(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """The product over axes."""
-    for axis in sorted(parameters, reverse=True):
+def _product_along(x: Pair, *axes: int) -> Pair:
+    real, imag = x
+    for axis in sorted(axes, reverse=True):
         total = jnp.ones(()), jnp.zeros(())
         for number in range(real.shape[axis]):
             row = jnp.take(real, number, axis), jnp.take(imag, number, axis)
@@ -414,22 +374,22 @@ def product_along(which: tuple[bool, ...], parameters: tuple[Any, ...], real: An
 
 
 PROGRAMS: dict[str, Callable[..., Any]] = {
-    "abs": modulus,
-    "conj": conjugated,
-    "div": divided,
-    "dot_general": dotted,
-    "eq": compared,
-    "exp": exponential,
-    "integer_pow": raised,
-    "is_finite": finite,
-    "log": logarithm,
-    "mul": multiplied,
-    "ne": unequal,
-    "reduce_prod": product_along,
-    "sign": direction,
-    "square": squared,
+    "abs": lambda x: (jnp.sqrt(x[0] * x[0] + x[1] * x[1]),),
+    "conj": lambda x: (x[0], jnp.zeros_like(x[0]) if x[1] is None else -x[1]),
+    "div": _divided,
+    "dot_general": _dotted,
+    "eq": lambda x, y: ((x[0] == y[0]) & (x[1] == y[1]),),
+    "exp": lambda x: (jnp.exp(x[0]) * jnp.cos(x[1]), jnp.exp(x[0]) * jnp.sin(x[1])),
+    "integer_pow": _raised,
+    "is_finite": lambda x: (jnp.isfinite(x[0]) & jnp.isfinite(x[1]),),
+    "log": lambda x: (jnp.log(x[0] * x[0] + x[1] * x[1]) / 2, lax.atan2(x[1], x[0])),
+    "mul": _times,
+    "ne": lambda x, y: ((x[0] != y[0]) | (x[1] != y[1]),),
+    "reduce_prod": _product_along,
+    "sign": _direction,
+    "square": lambda x: _times(x, x),
 }
-"""By primitive, a function of its operands' parts."""
+"""By primitive, a function of its operands, each a pair of parts, and of `_parameters`."""
 
-BOUNDED: dict[str, Callable[..., Any]] = {"exp": exponential_in_halves}
+BOUNDED: dict[str, Callable[..., Any]] = {"exp": _exponential_in_halves}
 """Programs whose error bound holds for each of the forms that compilers choose from."""

@@ -101,20 +101,19 @@ def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | Non
         if names := getattr(spec, word, None):
             raise NotCovered(f"a spec with {word}={set(names)} is not covered: its arrays are summands, not pieces")
     sizes = dict(added.sizes)
-    entries = [(entry if isinstance(entry, tuple) else (entry,)) if entry else () for entry in spec]
-    names = [tuple(name for name in entry if name in sizes) for entry in entries]
-    if not any(names):
+    split = split_axes(spec, sizes)
+    if not split:
         return None
     pieces = []
     for device in range(added.devices):
         at = dict(zip(sizes, np.unravel_index(device, [*sizes.values()]), strict=True))
-        piece = []
-        for dimension, axes in enumerate(names):
+        piece = [slice(None)] * len(kind.shape)
+        for dimension, axes in split.items():
             parts, number = 1, 0
             for axis in axes:
                 parts, number = parts * sizes[axis], number * sizes[axis] + int(at[axis])
             length = kind.shape[dimension] // parts
-            piece.append(slice(number * length, (number + 1) * length))
+            piece[dimension] = slice(number * length, (number + 1) * length)
         pieces.append(tuple(piece))
     return pieces
 
@@ -125,31 +124,26 @@ def _repeated(values: Sequence[Value], times: int) -> tuple[Value, ...]:
 
 # The rules of collectives inside `shard_map`.
 Collective = Callable[[InterpreterProtocol, Step, Sequence[Value], Axes], list[Value]]
+Rule = Callable[[InterpreterProtocol, Step, list[list[Value]]], list[Value]]
+"""From the values of the members of a group to the output of each member."""
 
 
-def _by_group(
-    interpreter: InterpreterProtocol,
-    step: Step,
-    values: Sequence[Value],
-    axes: Axes,
-    names: Any,
-    each: Callable[[list[list[Value]]], list[Value]],
-) -> list[Value]:
-    """One output per device: `each` maps the values of a group's members to the output of each member."""
-    outputs: list[Value] = [None] * axes.devices
-    for group in axes.groups(step, names):
-        members = each([on(values, device) for device in group])
-        for device, value in zip(group, members, strict=True):
-            outputs[device] = value
-    return [spread(outputs)]
+def _in_groups(rule: Rule) -> Collective:
+    """A collective that does the same in each group of devices."""
+
+    def collective(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+        outputs: list[Value] = [None] * axes.devices
+        for group in axes.groups(step, step.params["axis_name"]):
+            members = rule(interpreter, step, [on(values, device) for device in group])
+            for device, value in zip(group, members, strict=True):
+                outputs[device] = value
+        return [spread(outputs)]
+
+    return collective
 
 
-def _axis_index(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-    numbers: list[Value] = [None] * axes.devices
-    for group in axes.groups(step, step.params["axis_name"]):
-        for number, device in enumerate(group):
-            numbers[device] = np.asarray(number, step.output.dtype)
-    return [PerDevice(tuple(numbers))]
+def _axis_index(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
+    return [np.asarray(number, step.output.dtype) for number in range(len(members))]
 
 
 def _ids(kind: Type, members: int) -> list[Array]:
@@ -160,138 +154,110 @@ def _ids(kind: Type, members: int) -> list[Array]:
 
 def _ppermute(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     pairs = tuple(step.params["perm"])
-    sender = {to: origin for origin, to in pairs}
-    if len(set(sender.values())) < len(pairs):  # of either: equal destinations are one entry
+    if len({origin for _, origin in pairs}) < len(pairs) or len(dict(pairs)) < len(pairs):
         raise NotCovered(f"{step}: a source or a destination is there twice, which jax rejects")
     names = step.params["axis_name"]
     places = [axes.mesh.index(name) for name in (names if isinstance(names, tuple) else ()) if name in axes.mesh]
     if places != sorted(places):
         raise NotCovered(f"{step}: its axes are not in the order of the mesh, where versions of jax disagree")
-
-    def each(members: list[list[Value]]) -> list[Value]:
-        outside = [number for pair in pairs for number in pair if not 0 <= number < len(members)]
-        if outside:
-            raise NotCovered(f"{step}: device {outside[0]} of {len(members)} does not exist")
-        nothing = interpreter.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
-        return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
-
-    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+    return _in_groups(_sent)(interpreter, step, values, axes)
 
 
-def _pbroadcast(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-    def each(members: list[list[Value]]) -> list[Value]:
-        return [members[step.params["source"]][0]] * len(members)
-
-    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
-
-
-def _all_gather(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-    axis = step.params["all_gather_dimension"]
-
-    def each(members: list[list[Value]]) -> list[Value]:
-        together = np.concatenate if step.params["tiled"] else np.stack
-        index = together(_ids(step.inputs[0], len(members)), axis)
-        return [interpreter.taken([member[0] for member in members], index, step.output)] * len(members)
-
-    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+def _sent(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
+    outside = [number for pair in step.params["perm"] for number in pair if not 0 <= number < len(members)]
+    if outside:
+        raise NotCovered(f"{step}: device {outside[0]} of {len(members)} does not exist")
+    sender = {to: origin for origin, to in step.params["perm"]}
+    nothing = interpreter.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
+    return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
 
 
-def _all_to_all(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _pbroadcast(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
+    return [members[step.params["source"]][0]] * len(members)
+
+
+def _all_gather(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
+    together = np.concatenate if step.params["tiled"] else np.stack
+    index = together(_ids(step.inputs[0], len(members)), step.params["all_gather_dimension"])
+    return [interpreter.taken([member[0] for member in members], index, step.output)] * len(members)
+
+
+def _all_to_all(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
     split, concat, tiled = (step.params[name] for name in ("split_axis", "concat_axis", "tiled"))
+    sent = [np.split(ids, len(members), split) for ids in _ids(step.inputs[0], len(members))]
+    outputs = []
+    for receiver in range(len(members)):
+        chunks = [chunk[receiver] for chunk in sent]
+        if tiled:
+            index = np.concatenate(chunks, concat)
+        else:
+            index = np.stack([chunk.squeeze(split) for chunk in chunks], concat)
+        outputs.append(interpreter.taken([member[0] for member in members], index, step.output))
+    return outputs
 
-    def each(members: list[list[Value]]) -> list[Value]:
-        sent = [np.split(ids, len(members), split) for ids in _ids(step.inputs[0], len(members))]
-        outputs = []
-        for receiver in range(len(members)):
-            chunks = [chunk[receiver] for chunk in sent]
-            index = (
-                np.concatenate(chunks, concat)
-                if tiled
-                else np.stack([chunk.squeeze(split) for chunk in chunks], concat)
-            )
-            outputs.append(interpreter.taken([member[0] for member in members], index, step.output))
-        return outputs
 
-    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+def _reduced(
+    interpreter: InterpreterProtocol, step: Step, members: list[list[Value]], operation: str = "reduce_sum"
+) -> Value:
+    """A reduction over devices: the same reduction over a new first axis."""
+    (kind,) = step.inputs
+    stacked = Type((len(members), *kind.shape), kind.dtype)
+    whole = interpreter.stacked([member[0] for member in members], stacked)
+    return interpreter.local(step.like(operation, [stacked], [kind], axes=(0,)), [whole])[0]
 
 
 def _reduce(operation: str) -> Collective:
-    """A reduction over devices is the same reduction over a new first axis."""
+    def rule(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
+        return [_reduced(interpreter, step, members, operation)] * len(members)
 
     def collective(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-        def each_of(kind: Type) -> Callable[[list[list[Value]]], list[Value]]:
-            def each(members: list[list[Value]]) -> list[Value]:
-                stacked = Type((len(members), *kind.shape), kind.dtype)
-                whole = interpreter.stacked([member[0] for member in members], stacked)
-                (out,) = interpreter.local(step.like(operation, [stacked], [kind], axes=(0,)), [whole])
-                return [out] * len(members)
-
-            return each
-
-        return [
-            _by_group(interpreter, step, [value], axes, step.params["axes"], each_of(kind))[0]
-            for value, kind in zip(values, step.inputs, strict=True)
-        ]
+        params = {**step.params, "axis_name": step.params["axes"]}
+        each = [step.like(step.name, [kind], [kind], **params) for kind in step.inputs]
+        one = _in_groups(rule)
+        return [one(interpreter, own, [value], axes)[0] for own, value in zip(each, values, strict=True)]
 
     return collective
 
 
-def _reduce_scatter(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-    axis, kind = step.params["scatter_dimension"], step.inputs[0]
-
-    def each(members: list[list[Value]]) -> list[Value]:
-        stacked = Type((len(members), *kind.shape), kind.dtype)
-        whole = interpreter.stacked([member[0] for member in members], stacked)
-        (out,) = interpreter.local(step.like("reduce_sum", [stacked], [kind], axes=(0,)), [whole])
-        chunks = np.split(_ids(kind, 1)[0], len(members), axis)
-        return [interpreter.taken([out], chunk.reshape(step.output.shape), step.output) for chunk in chunks]
-
-    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+def _reduce_scatter(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
+    out = _reduced(interpreter, step, members)
+    chunks = np.split(_ids(step.inputs[0], 1)[0], len(members), step.params["scatter_dimension"])
+    return [interpreter.taken([out], chunk.reshape(step.output.shape), step.output) for chunk in chunks]
 
 
-def _ragged_all_to_all(
-    interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes
-) -> list[Value]:
+def _ragged_all_to_all(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
     """Member `i` sends `send_sizes[j]` rows from `input_offsets[j]` on to row `output_offsets[j]` of member `j`."""
-
-    def each(members: list[list[Value]]) -> list[Value]:
-        tables = [[np.asarray(interpreter.domain.concrete(step, table)) for table in member[2:]] for member in members]
-        sent = _ids(step.inputs[0], len(members))
-        outputs = []
-        for receiver, member in enumerate(members):
-            index = _ids(step.inputs[1], 1)[0] + sum(ids.size for ids in sent)
-            taken = np.zeros(index.shape[0], bool)
-            for sender, (starts, lengths, places, _) in enumerate(tables):
-                start, length, place = (int(table[receiver]) for table in (starts, lengths, places))
-                expected = int(tables[receiver][3][sender])
-                inside = 0 <= start <= start + length <= len(sent[sender]) and 0 <= place <= place + length <= len(
-                    index
+    tables = [[np.asarray(interpreter.domain.concrete(step, table)) for table in member[2:]] for member in members]
+    sent = _ids(step.inputs[0], len(members))
+    outputs = []
+    for receiver, member in enumerate(members):
+        index = _ids(step.inputs[1], 1)[0] + sum(ids.size for ids in sent)
+        taken = np.zeros(index.shape[0], bool)
+        for sender, (starts, lengths, places, _) in enumerate(tables):
+            start, length, place = (int(table[receiver]) for table in (starts, lengths, places))
+            expected = int(tables[receiver][3][sender])
+            is_inside = 0 <= start <= start + length <= len(sent[sender])
+            is_inside = is_inside and 0 <= place <= place + length <= len(index)
+            if length != expected or not is_inside or taken[place : place + length].any():
+                raise NotCovered(
+                    f"{step}: member {sender} sends rows {start}:{start + length} to rows {place}:{place + length} "
+                    f"of member {receiver}, which expects {expected}; outside of what the primitive defines"
                 )
-                if length != expected or not inside or taken[place : place + length].any():
-                    raise NotCovered(
-                        f"{step}: member {sender} sends rows {start}:{start + length} to rows {place}:{place + length} "
-                        f"of member {receiver}, which expects {expected}; outside of what the primitive defines"
-                    )
-                index[place : place + length] = sent[sender][start : start + length]
-                taken[place : place + length] = True
-            outputs.append(interpreter.taken([*(other[0] for other in members), member[1]], index, step.output))
-        return outputs
-
-    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
+            index[place : place + length] = sent[sender][start : start + length]
+            taken[place : place + length] = True
+        outputs.append(interpreter.taken([*(other[0] for other in members), member[1]], index, step.output))
+    return outputs
 
 
 COLLECTIVES: dict[str, Collective] = {
-    "axis_index": _axis_index,
-    "pbroadcast": _pbroadcast,
+    "axis_index": _in_groups(_axis_index),
+    "pbroadcast": _in_groups(_pbroadcast),
     "ppermute": _ppermute,
-    "all_gather": _all_gather,
-    "all_gather_invariant": _all_gather,
-    "all_to_all": _all_to_all,
-    "psum": _reduce("reduce_sum"),
-    "psum_invariant": _reduce("reduce_sum"),
+    **dict.fromkeys(("all_gather", "all_gather_invariant"), _in_groups(_all_gather)),
+    "all_to_all": _in_groups(_all_to_all),
+    **dict.fromkeys(("psum", "psum_invariant"), _reduce("reduce_sum")),
     "pmax": _reduce("reduce_max"),
     "pmin": _reduce("reduce_min"),
-    "reduce_scatter": _reduce_scatter,
-    "psum_scatter": _reduce_scatter,
-    "ragged_all_to_all": _ragged_all_to_all,
+    **dict.fromkeys(("reduce_scatter", "psum_scatter"), _in_groups(_reduce_scatter)),
+    "ragged_all_to_all": _in_groups(_ragged_all_to_all),
 }

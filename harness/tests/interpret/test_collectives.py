@@ -262,7 +262,7 @@ def turned(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
 
 
 def exchanged(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
-    right = shard_map._all_to_all(interpreter, step, values, axes)
+    right = ALL_TO_ALL(interpreter, step, values, axes)
     return [devices.PerDevice(right[0].values[::-1])]
 
 
@@ -280,6 +280,7 @@ def across(spec: Any, kind: Any, added: devices.Axes) -> Any:
 
 
 GROUPS, PIECES = devices.Axes.groups, shard_map._pieces
+ALL_TO_ALL = shard_map.COLLECTIVES["all_to_all"]
 
 
 @pytest.mark.parametrize("word", ["unreduced", "reduced"])

@@ -130,10 +130,8 @@ def _row(field: FieldBase, number: literals.SurdLiteral, p: int, like: FieldElem
 def _div(field: FieldBase, step: Step, *values: Any) -> FieldElement:
     top, bottom = operands(field, step, values)
     # Broadcast denominators are one denominator each, which keeps the degrees small.
-    own = field.element(values[1], step.inputs[1])
-    below = spread(reciprocal(field, step, own), bottom.shape)
-    result = product(field, top, below)
-    result = replace(result, shadow=top.shadow / bottom.shadow)
+    below = spread(reciprocal(field, step, values[1]), bottom.shape)
+    result = replace(product(field, top, below), shadow=top.shadow / bottom.shadow)
     return field.settled(result, [top, bottom, below])
 
 
@@ -163,25 +161,21 @@ def constant(field: FieldBase, value: float, like: FieldElement) -> FieldElement
     return FieldElement(parts, array, CONSTANT)
 
 
-def _one_minus_square(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
-    square = power(field, step, x, 2)
-    return sum_of(field, constant(field, 1.0, x), negative(field, square))
+def _one_minus_square(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
+    return sum_of(field, constant(field, 1.0, x), negative(field, power(field, step, x, 2)))
 
 
 # -- sums
 
 
-def _reduce_sum(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _reduce_sum(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     axes = tuple(axis + 1 for axis in step.params["axes"])
     parts = each(field, lambda part, p: residues.total(part, axes, p), x)
     result = reaching(FieldElement(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
     return field.settled(result, [x], lambda mark: shadows(step, mark))
 
 
-def _reduce_prod(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _reduce_prod(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     if not x.shadow.size:
         return field.lift(np.ones(step.output.shape, np.int64), step.output)
     for axis in sorted(step.params["axes"], reverse=True):
@@ -204,8 +198,8 @@ def _least_sure(x: FieldElement, product: Array, axis: int, keep: bool = False) 
 
 
 def _running(times: bool) -> Rule:
-    def rule(field: FieldBase, step: Step, value: Any) -> FieldElement:
-        x, axis, back = field.element(value, step.inputs[0]), step.params["axis"], step.params["reverse"]
+    def rule(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
+        axis, back = step.params["axis"], step.params["reverse"]
         function = field.ring.running_product if times else residues.cumulative
         parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
         degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree
@@ -216,9 +210,7 @@ def _running(times: bool) -> Rule:
     return rule
 
 
-def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> FieldElement:
-    x, y = (field.element(value, kind) for value, kind in zip((left, right), step.inputs, strict=True))
-
+def _dot_general(field: FieldBase, step: Step, x: FieldElement, y: FieldElement) -> FieldElement:
     def function(a: Array, b: Array, p: int) -> Array:
         a, b, finish = dot_general.matrix_form(step, a, b)
         return finish(field.ring.matmul(a, b, p))
@@ -234,8 +226,7 @@ def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> FieldEl
     return field.settled(reaching(result, added(x, y, total=total)), [x, y], through)
 
 
-def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updates: Any) -> FieldElement:
-    x, y = field.element(operand, step.inputs[0]), field.element(updates, step.inputs[2])
+def _scatter_add(field: FieldBase, step: Step, x: FieldElement, indices: Any, y: FieldElement) -> FieldElement:
     targets, inside = windows.of_scatter(step, field.concrete(step, indices))
 
     def function(a: Array, b: Array, p: int) -> Array:
@@ -258,8 +249,8 @@ FORMULAS: dict[str, Rule] = {
     "neg": _ring(residues.negate, lambda a: a),
     "div": _div,
     "one_minus_square": _one_minus_square,
-    "square": lambda field, step, x: power(field, step, field.element(x, step.inputs[0]), 2),
-    "integer_pow": lambda field, step, x: power(field, step, field.element(x, step.inputs[0]), step.params["y"]),
+    "square": lambda field, step, x: power(field, step, x, 2),
+    "integer_pow": lambda field, step, x: power(field, step, x, step.params["y"]),
     "reduce_sum": _reduce_sum,
     "reduce_prod": _reduce_prod,
     "cumsum": _running(times=False),
@@ -374,12 +365,7 @@ def _valued(step: Step, result: FieldElement, x: FieldElement) -> FieldElement:
     return reaching(replace(result, shadow=shadow, reach=None), reach)
 
 
-def _exp(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    return exp(field, field.element(value, step.inputs[0]))
-
-
-def _exp2(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _exp2(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     result = exp(field, product(field, x, log_of_two(field, x)))
     return _valued(step, result, x)
 
@@ -397,9 +383,8 @@ def log_of_two(field: FieldBase, like: FieldElement) -> FieldElement:
     return _unit(field, "log 2", like, np.log(2.0))
 
 
-def _logistic(field: FieldBase, step: Step, value: Any) -> FieldElement:
+def _logistic(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     """1 / (1 + exp(-x))."""
-    x = field.element(value, step.inputs[0])
     if field.refilled:  # an exponential less that others are nested in
         return _valued(step, unknown_of(field, "logistic", x, shadows(step, x), fixed=((0.0, 0.5),)), x)
     below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
@@ -407,9 +392,8 @@ def _logistic(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return _valued(step, result, x)
 
 
-def _tanh(field: FieldBase, step: Step, value: Any) -> FieldElement:
+def _tanh(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     """2 / (1 + exp(-2 x)) - 1."""
-    x = field.element(value, step.inputs[0])
     twice = product(field, x, constant(field, -2.0, x))
     below = sum_of(field, exp(field, twice), constant(field, 1.0, x))
     result = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
@@ -417,8 +401,7 @@ def _tanh(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return _valued(step, result, x)
 
 
-def _expm1(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _expm1(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     result = sum_of(field, exp(field, x), constant(field, -1.0, x))
     return _valued(step, result, x)
 
@@ -435,29 +418,18 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
         fixed: arguments at which its value is known exactly.
     """
 
-    def rule(field: FieldBase, step: Step, value: Any) -> FieldElement:
-        x = field.element(value, step.inputs[0])
+    def rule(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
         return _valued(step, unknown_of(field, name, x, shadows(step, x), odd=odd, even=even, fixed=fixed), x)
 
     return rule
 
 
-def _sqrt(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    return root(field, field.element(value, step.inputs[0]))
-
-
-def _rsqrt(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    return reciprocal(field, step, root(field, field.element(value, step.inputs[0])))
-
-
-def _log1p(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _log1p(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     y = sum_of(field, x, constant(field, 1.0, x))
     return _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
 
 
-def _erfc(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _erfc(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     inner = unknown_of(field, "erf", x, 1 - shadows(step, x), odd=True, fixed=((0.0, 0.0),))
     result = sum_of(field, negative(field, inner), constant(field, 1.0, x))
     return _valued(step, result, x)
@@ -480,13 +452,13 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
 
 FUNCTIONS: dict[str, Rule] = {
     "pow": _pow,
-    "exp": _exp,
+    "exp": lambda field, step, x: exp(field, x),
     "exp2": _exp2,
     "expm1": _expm1,
     "logistic": _logistic,
     "tanh": _tanh,
-    "sqrt": _sqrt,
-    "rsqrt": _rsqrt,
+    "sqrt": lambda field, step, x: root(field, x),
+    "rsqrt": lambda field, step, x: reciprocal(field, step, root(field, x)),
     "log": _function("log", fixed=((1.0, 0.0),)),
     "log1p": _log1p,
     "erf": _function("erf", odd=True, fixed=((0.0, 0.0),)),

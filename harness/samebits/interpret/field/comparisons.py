@@ -35,8 +35,8 @@ def reduced(sign: int) -> Rule:
         NotCovered: a number is NaN, or there is none.
     """
 
-    def rule(field: FieldBase, step: Step, value: Any) -> FieldElement:
-        x, axes = field.element(value, step.inputs[0]), tuple(step.params["axes"])
+    def rule(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
+        axes = tuple(step.params["axes"])
         if not x.shadow.size:
             raise NotCovered(f"{step} looks for the best of nothing")
         kept = [dim for dim in range(len(x.shape)) if dim not in axes]
@@ -99,10 +99,8 @@ def _of_set(
     return field.unknown(f"the {name} of near ties", keys, best.shadow, rows.degree)
 
 
-def _order(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
+def _order(field: FieldBase, step: Step, x: FieldElement, y: FieldElement) -> Array:
     """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers, and so are equal infinities."""
-    kind = step.inputs[0]
-    x, y = field.element(first, kind), field.element(second, kind)
     shape = np.broadcast_shapes(x.shape, y.shape)
     x, y = spread(x, shape), spread(y, shape)
     field.decided(step, x, y)
@@ -114,11 +112,7 @@ def _order(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
 
 
 def _comparison(true_for: tuple[int, ...], *, nan: bool = False) -> Rule:
-    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
-        order = _order(field, step, first, second)
-        return np.isin(order, (*true_for, 2) if nan else true_for)
-
-    return rule
+    return lambda field, step, x, y: np.isin(_order(field, step, x, y), (*true_for, 2) if nan else true_for)
 
 
 def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> FieldElement:
@@ -132,8 +126,7 @@ def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> Fie
 
 
 def _extreme(sign: int) -> Rule:
-    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> FieldElement:
-        x, y = (field.element(v, kind) for v, kind in zip((first, second), step.inputs, strict=True))
+    def rule(field: FieldBase, step: Step, x: FieldElement, y: FieldElement) -> FieldElement:
         if np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
             raise NotCovered(f"{step} chooses from numbers of which one is NaN")
         try:
@@ -144,8 +137,7 @@ def _extreme(sign: int) -> Rule:
     return rule
 
 
-def _clamp(field: FieldBase, step: Step, low: Any, x: Any, high: Any) -> FieldElement:
-    low, x, high = (field.element(v, kind) for v, kind in zip((low, x, high), step.inputs, strict=True))
+def _clamp(field: FieldBase, step: Step, low: FieldElement, x: FieldElement, high: FieldElement) -> FieldElement:
     which = np.where(_order(field, step, x, low) == -1, 0, np.where(_order(field, step, x, high) == 1, 2, 1))
     return _chosen(field, step, [low, x, high], which)
 
@@ -159,12 +151,11 @@ def _sign_of(field: FieldBase, step: Step, x: FieldElement) -> Array:
     return np.where(zero, 0, np.sign(x.shadow))
 
 
-def _sign(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    return field.lift(_sign_of(field, step, field.element(value, step.inputs[0])).astype(np.int64), step.output)
+def _sign(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
+    return field.lift(_sign_of(field, step, x).astype(np.int64), step.output)
 
 
-def _abs(field: FieldBase, step: Step, value: Any) -> FieldElement:
-    x = field.element(value, step.inputs[0])
+def _abs(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     negative = _sign_of(field, step, x) < 0
     parts = tuple(
         np.where(negative, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
@@ -172,8 +163,7 @@ def _abs(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return field.settled(FieldElement(parts, np.abs(x.shadow), x.degree, x.reach), [x])
 
 
-def _is_finite(field: FieldBase, step: Step, value: Any) -> Array:
-    x = field.element(value, step.inputs[0])
+def _is_finite(field: FieldBase, step: Step, x: FieldElement) -> Array:
     field.decided(step, x)
     return np.isfinite(x.shadow)
 
@@ -183,10 +173,7 @@ def _convert(field: FieldBase, step: Step, value: Any) -> Any:
     if not step.inputs[0].is_float or step.output.is_float:
         formula = getattr(value, "element", None)
         return field.element(value, step.inputs[0]) if formula is None else formula
-    x = field.element(value, step.inputs[0])
-    if step.output.dtype.kind == "b":
-        return _sign_of(field, step, x) != 0
-    return truncated(field, step, x)
+    return _sign_of(field, step, value) != 0 if step.output.dtype.kind == "b" else truncated(field, step, value)
 
 
 # Rounding to integers in the field domain: floor, ceil, round and truncation are functions of their argument.
@@ -196,14 +183,13 @@ class TruncatedInteger(np.ndarray[Any, np.dtype[Any]]):
     element: FieldElement | None = None
 
 
-def integral(field: FieldBase, step: Step, value: Any) -> FieldElement:
+def integral(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     """floor, ceil or round of a value.
 
     Raises:
         NearTie: a number is too close to a jump.
         NotCovered: a number is not finite, or too large to be rounded.
     """
-    x = field.element(value, step.inputs[0])
     x = _placed(field, step, x, half=step.name == "round")
     if step.name == "round":
         method = step.params["rounding_method"].name.lower().replace("_", " ")
@@ -213,13 +199,12 @@ def integral(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return _settled(field, x, result)
 
 
-def truncated(field: FieldBase, step: Step, value: Any) -> Array:
+def truncated(field: FieldBase, step: Step, x: FieldElement) -> Array:
     """The integers that a cast makes of floats; they keep their formula as long as they are only cast.
 
     Raises:
         NearTie, NotCovered: as `integral`.
     """
-    x = field.element(value, step.inputs[0])
     x = _placed(field, step, x, half=False)
     field.decided(step, x)
     numbers = shadows(step, x).astype(step.output.dtype)
@@ -312,7 +297,7 @@ CHOICES: dict[str, Rule] = {
     "ne": _comparison((-1, 1), nan=True),
     "reduce_max": reduced(1),
     "reduce_min": reduced(-1),
-    "reduce_precision": lambda field, step, value: field.element(value, step.inputs[0]),
+    "reduce_precision": lambda field, step, x: x,
     "round": integral,
     "sign": _sign,
 }

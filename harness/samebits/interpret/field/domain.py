@@ -85,9 +85,8 @@ def _igammac(field: FieldBase, step: Step, a: Any, x: Any) -> FieldElement:
     return replace(result, shadow=own)
 
 
-def _log2(field: FieldBase, step: Step, value: Any) -> FieldElement:
+def _log2(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     """log(x) / log(2)."""
-    x = field.element(value, step.inputs[0])
     natural = FUNCTIONS["log"](field, step.like("log", step.inputs, step.outputs), x)
     result = product(field, natural, reciprocal(field, step, log_of_two(field, x)))
     return replace(result, shadow=shadows(step, x))
@@ -114,9 +113,9 @@ def _in_total_order(name: str) -> Rule:
     return rule
 
 
-def _random_gamma(field: FieldBase, step: Step, keys: Any, alpha: Any) -> FieldElement:
+def _random_gamma(field: FieldBase, step: Step, keys: Any, alpha: FieldElement) -> FieldElement:
     """Model a gamma sample as an uninterpreted function of key, index and parameter."""
-    x = spread(field.element(alpha, step.inputs[1]), step.output.shape)
+    x = spread(alpha, step.output.shape)
     shadow = evaluate(step, [np.asarray(keys), x.shadow])[0]
     places = np.arange(shadow.size, dtype=np.int64).reshape(1, *shadow.shape)
     name = f"random gamma {np.asarray(keys).tobytes().hex()} {step.params['log_space']}"
@@ -126,14 +125,13 @@ def _random_gamma(field: FieldBase, step: Step, keys: Any, alpha: Any) -> FieldE
 # -- whole matrices
 
 
-def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
+def _matrices(field: FieldBase, step: Step, *values: FieldElement) -> list[Any]:
     """Each element of the results: an unknown function of all elements of the operands' matrices.
 
     Raises:
         NotCovered: a number is not finite.
     """
-    elements = [field.element(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
-    elements = [_read(step, number, element) for number, element in enumerate(elements)]
+    elements = [_read(step, value) for value in values]
     if not all(np.isfinite(element.shadow).all() for element in elements):
         raise NotCovered(f"{step} factors a matrix with numbers that are not finite")
     batch = _batch(step)
@@ -169,7 +167,7 @@ def _folded(field: FieldBase, rows: list[Array]) -> Array:
     return np.stack(rows)
 
 
-def _read(step: Step, number: int, element: FieldElement) -> FieldElement:
+def _read(step: Step, element: FieldElement) -> FieldElement:
     """The elements that a factorisation reads: of a symmetric matrix one triangle."""
     if step.name.removesuffix(OF_PARTS) not in ("eigh", "tridiagonal"):
         return element
@@ -220,7 +218,8 @@ class Field(FieldBase):
     covers = frozenset(RULES)
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
-        """Arithmetic in the fields, with the shadow beside it."""
+        """Arithmetic in the fields, with the shadow beside it; rules get floats as elements."""
+        values = [self.element(v, kind) if kind.is_float else v for v, kind in zip(values, step.inputs, strict=True)]
         with np.errstate(all="ignore"):
             outputs = RULES[step.name](self, step, *values)
         outputs = outputs if isinstance(outputs, list) else [outputs]
