@@ -74,7 +74,6 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
     """Return the digests of a module.
 
     Args:
-        module: compiled.
         taken: which arguments of a function its parameters are, where two functions are distinguished.
         one_device: it runs on one device, where how arrays are split says nothing.
     """

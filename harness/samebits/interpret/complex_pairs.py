@@ -36,13 +36,7 @@ _ROOTS = {Fraction(0): 1.0, Fraction(1, 12): math.sqrt(0.75), Fraction(1, 8): ma
 
 
 def fourier(interpreter: InterpreterProtocol, step: Step, parts: Sequence[Value]) -> list[Value]:
-    """The parts of a transform, from the parts of its operand.
-
-    Args:
-        interpreter: evaluates it.
-        step: an `fft` whose inputs and outputs are parts.
-        parts: one real value, or the real and the imaginary one.
-    """
+    """The parts of a transform, from the parts of its operand."""
     name = _NAMES[str(getattr(step.params["fft_type"], "name", step.params["fft_type"]))]
     return rewritten(interpreter, step, parts, transformed, name, tuple(step.params["fft_lengths"]))
 

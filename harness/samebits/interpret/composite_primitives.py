@@ -31,9 +31,6 @@ def rewritten(
     """The outputs of an equation, computed by another program of the same types.
 
     Args:
-        interpreter: evaluates it.
-        step: the equation.
-        values: its operands.
         program: a jax function at module level of the static arguments and then the operands.
         static: hashable.
 
@@ -194,7 +191,6 @@ def window_index(
 
     Args:
         ids: the numbers of the elements, one dimension for each of those of a window.
-        fill: the number of what is outside.
         dimensions, strides, padding, base_dilation, window_dilation: as `jax.lax.reduce_window`.
     """
     for axis, ((low, high), spread) in enumerate(zip(padding, base_dilation, strict=True)):
@@ -549,8 +545,6 @@ def rule_of(step: Step, domain: AbstractDomain, known: bool) -> Rule | None:
     """The rule that composes an equation in a domain; None where there is none.
 
     Args:
-        step: the equation.
-        domain: the abstract domain.
         known: whether all its operands are concrete.
     """
     name, rule = step.name, EVERYWHERE.get(step.name)

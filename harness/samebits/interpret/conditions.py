@@ -91,7 +91,6 @@ class Condition:
         """Where its numbers meet as one input runs along a grid: at its numbers, or between the two nearest others.
 
         Args:
-            number: of the input.
             others: by number, one element of each of the other inputs.
             grid: ascending, in the dtype of the evaluation; integers are never split.
         """
@@ -157,7 +156,6 @@ def value_of(term: ElementTerm, inputs: Mapping[int, Array], known: dict[int, Ar
     """The numbers of a term, one for each of the elements that are given of every input.
 
     Args:
-        term: the term.
         inputs: by number, as many elements of each input, or one.
         known: what was evaluated at these elements already, by key.
     """

@@ -87,11 +87,7 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
 
 
 def _running(interpreter: InterpreterProtocol, eqn: Any, more: Value) -> Any:
-    """Which loops of a batch go on.
-
-    Raises:
-        NotCovered: devices disagree.
-    """
+    """Which loops of a batch go on."""
     if isinstance(more, PerDevice):
         raise NotCovered(f"{Step.of(eqn)} is a batch of loops, of which devices run different ones")
     return np.asarray(interpreter.domain.concrete(Step.of(eqn), more))

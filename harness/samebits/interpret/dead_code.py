@@ -26,12 +26,7 @@ def live(closed: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def only(closed: Any, outputs: tuple[int, ...]) -> Any:
-    """A closed jaxpr with the same inputs and some of the outputs, without what the others alone depend on.
-
-    Args:
-        closed: the program.
-        outputs: the numbers of the outputs that stay, ascending.
-    """
+    """A closed jaxpr with the same inputs and some of the outputs, without what the others alone depend on."""
     from jax.extend.core import ClosedJaxpr
 
     program = live(closed)  # whose debugging output no longer keeps what it prints
@@ -45,12 +40,7 @@ def _dce(jaxpr: Any, used: list[bool] | None = None) -> Any:
 
 
 def each_level(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
-    """A jaxpr of which `change` gets every level, the innermost first.
-
-    Args:
-        jaxpr: an open jaxpr.
-        change: gives a jaxpr of the same inputs and outputs.
-    """
+    """A jaxpr of which `change` gets every level, the innermost first."""
     eqns = []
     for eqn in jaxpr.eqns:
         params = {name: _inner(value, change) for name, value in eqn.params.items()}

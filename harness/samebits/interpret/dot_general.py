@@ -19,7 +19,6 @@ def matrix_form(step: Step, left: Array, right: Array) -> tuple[Array, Array, Ca
     """The operands as `[..., batch, m, k]` and `[..., batch, k, n]`, and what makes the output of their product.
 
     Args:
-        step: a `dot_general`.
         left, right: the operands; axes beyond those of the operand's type are in front and stay there.
     """
     (left_sum, right_sum), (left_batch, right_batch) = step.params["dimension_numbers"]
@@ -74,13 +73,7 @@ class OneHotProduct(NamedTuple):
 
 
 def picked(step: Step, left: Array, right: Array, moved: int) -> OneHotProduct | None:
-    """What a product picks; None where a row of the other operand is not a single one among zeros.
-
-    Args:
-        step: a `dot_general`.
-        left, right: the operands.
-        moved: which of them is moved, 0 or 1.
-    """
+    """What a product picks; None where a row of the other operand is not a single one among zeros."""
     a, b, finish = dot_general.matrix_form(step, np.asarray(left), np.asarray(right))
     hot, elements = (b.swapaxes(-1, -2), a) if moved == 0 else (a, b.swapaxes(-1, -2))
     if not (np.all((hot == 0) | (hot == 1)) and np.all((hot == 1).sum(-1) == 1)):
@@ -103,11 +96,6 @@ def only_here(step: Step, kind: Type, platform: str | None) -> bool:
     """Whether a product keeps the elements that it picks here, and would not do so on every platform.
 
     A TPU takes float32 as one piece of bfloat16 or more, a GPU as TensorFloat-32, unless set otherwise; a CPU whole.
-
-    Args:
-        step: a `dot_general`.
-        kind: of the elements.
-        platform: where it runs; None for a CPU.
 
     Raises:
         NotCovered: it does not keep them here, or asks for an algorithm by name.

@@ -84,14 +84,7 @@ def key_bytes(dtype: Any) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """One equation.
-
-    Args:
-        name: of the primitive.
-        params: of the equation.
-        inputs, outputs: types.
-        equation: the jax equation, for its source line.
-    """
+    """One equation."""
 
     name: str
     params: Mapping[str, Any]
@@ -162,7 +155,6 @@ def is_machinery(file: str, libraries: frozenset[str] | None = None) -> bool:
     """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced.
 
     Args:
-        file: of the frame.
         libraries: which packages count as such; None for jax and those that are written on top of it.
     """
     ours = file.startswith(_OURS) and not file.startswith(_CARRIED)

@@ -50,8 +50,6 @@ def differences(
     """By output that differs at the inputs of a question, how, in words; nothing where a program has no values there.
 
     Args:
-        question: the programs and their inputs.
-        outputs: the names of those that are compared.
         relative: from which difference on, relative to the largest number of an output; by default what is not hidden.
         certain: those that differ only where float64 itself shows it, since nothing else can: not by what it makes
             infinite, nor where it cannot tell which way a comparison goes.
@@ -82,12 +80,7 @@ def differences(
 
 
 def values_of(question: Question, name: str) -> tuple[Array, Array] | None:
-    """An output of both programs in float64, rounded to its dtype; None where a program has no values there.
-
-    Args:
-        question: the programs and their inputs.
-        name: of the output.
-    """
+    """An output of both programs in float64, rounded to its dtype; None where a program has no values there."""
     number = question.outputs.index(name)
     try:
         both = [evaluated(question, program)[number] for program in (question.reference, question.variant)]
@@ -144,8 +137,6 @@ def outputs_of(question: Question, program: Any, domain: Oracle | None = None) -
     """The outputs of one program at the inputs of a question, in float64.
 
     Args:
-        question: with the inputs.
-        program: one of its programs.
         domain: in which it is evaluated; by default that of plain float64 numbers.
 
     Raises:

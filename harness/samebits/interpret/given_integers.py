@@ -80,12 +80,7 @@ class GivenFacts:
 
 
 def facts_of(argument: Input, question: Question) -> GivenFacts:
-    """The facts of a given array.
-
-    Args:
-        argument: with the array.
-        question: the programs that take it.
-    """
+    """The facts of a given array."""
     array, boolean = np.asarray(argument.values).astype(np.int64), argument.values.dtype.kind == "b"
     rows = array.reshape(-1, next((size for size in reversed(array.shape) if size > 1), 1))
     step, low = np.diff(rows, axis=1), array.min()
@@ -182,22 +177,13 @@ def _is_regular(mask: Array) -> bool:
 
 
 def given_arrays(question: Question) -> list[Input]:
-    """The inputs that are given arrays of several integers or booleans; not hashes, which fill 64 bits.
-
-    Args:
-        question: with the inputs.
-    """
+    """The inputs that are given arrays of several integers or booleans; not hashes, which fill 64 bits."""
     arrays = [each for each in question.inputs if each.integers and each.magnitudes == "given" and each.values.size > 1]
     return [each for each in arrays if np.abs(each.values.astype(np.float64)).max() < _HASH]
 
 
 def like_given(question: Question, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of inputs, of given arrays of integers and booleans with their facts where others are tried.
-
-    Args:
-        question: the programs and their inputs.
-        names: of some inputs.
-    """
+    """Names of inputs, of given arrays of integers and booleans with their facts where others are tried."""
     words = {each.name: f"{each.name} (given: {facts_of(each, question)})" for each in given_arrays(question)}
     return tuple(words.get(name, name) for name in names)
 
@@ -221,11 +207,7 @@ def _has_sums(question: Question) -> bool:
 
 
 def literals(question: Question) -> list[int]:
-    """The integers that equations of either program have as constants, in their order; floats that are whole too.
-
-    Args:
-        question: the programs.
-    """
+    """The integers that equations of either program have as constants, in their order; floats that are whole too."""
     operands = [operand for equation in _equations(question) for operand in equation.invars if hasattr(operand, "val")]
     values = [np.asarray(operand.val) for operand in operands]
     numbers = [float(value) for value in values if value.ndim == 0 and value.dtype.kind in "iuf"]
@@ -233,13 +215,7 @@ def literals(question: Question) -> list[int]:
 
 
 def variations(argument: Input, question: Question, known: GivenFacts) -> Iterator[Variation]:
-    """Other values of a given array, the nearest first.
-
-    Args:
-        argument: with the array.
-        question: the programs that take it.
-        known: its facts.
-    """
+    """Other values of a given array, the nearest first."""
     rng = generator("given integers", argument.name, str(argument.values.shape))
     limits = np.iinfo(np.uint8) if known.boolean else np.iinfo(argument.values.dtype)
     facts, seen = known.facts.values(), [argument.values]
@@ -420,12 +396,7 @@ _MADE: tuple[Callable[[Array, Array], Array], ...] = (
 
 
 def follows(first: Array, second: Array) -> Callable[[Array], Array | None] | None:
-    """How one array is made of another, where it is one of the usual ways; it gives None where it cannot be made.
-
-    Args:
-        first: of which it may be made.
-        second: what may be made of it.
-    """
+    """How one array is made of another, where it is one of the usual ways; it gives None where it cannot be made."""
     a, b = (np.asarray(array).astype(np.int64) for array in (first, second))
     # An array of one number makes nothing but itself, and positions are made of all that is sorted.
     says_little = np.ptp(a) == 0 or np.array_equal(b.reshape(-1), np.arange(b.size))

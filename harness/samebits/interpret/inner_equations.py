@@ -37,11 +37,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def float_results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Any]]:
-    """The float dtypes of the results of all equations but calls, of real parts where they are complex; each equation.
-
-    Args:
-        jaxpr: an open one.
-    """
+    """Yield the float dtype of each result, that of its parts if complex, and its equation; calls are left out."""
     for equation in equations(jaxpr):
         for var in () if equation.primitive.name in CALLS else equation.outvars:
             kind = float_kind(var.aval)

@@ -489,9 +489,6 @@ class LabelIdentity:
 class LabelProver:
     """A reference interpreted with labels, to compare variants with.
 
-    Args:
-        question: the reference and its inputs; each variant's question must have the same.
-
     Raises:
         NotCovered: the reference does more than move data; the text names the equation.
     """

@@ -112,9 +112,6 @@ def total(step: Step, kind: Type, terms: IndependenceState, add: Any, least: Any
     """Sums of any number of terms each, in any order.
 
     Args:
-        step: the equation, to be named.
-        kind: the format in which is added up.
-        terms: all terms.
         add: adds up an array of one number per term; `least` takes the smallest of each sum.
         zeros: which sums have a +0.0 among their terms that no compiler leaves out.
 
@@ -154,10 +151,6 @@ def once(
     """The result of one correctly rounded operation; `ROUNDED` of `RAW` operands, else lost.
 
     Args:
-        step: the equation, to be named.
-        kind: the format of the result.
-        value: the results in float64.
-        operands: what they are computed from.
         why: why a result may not be that of the operation, in words.
     """
     value = _rounded(value, kind)
@@ -569,12 +562,6 @@ def independence(question: Question) -> dict[str, Independence]:
 
     That equal bits of sides that do not depend on the machine are equal everywhere needs no proof about the two
     programs together: each is determined by its inputs alone.
-
-    Args:
-        question: both programs, and inputs of which the very values count.
-
-    Returns:
-        What holds of each output, by name.
 
     Raises:
         NotCovered: a side decides by, or addresses with, numbers that depend on the machine.

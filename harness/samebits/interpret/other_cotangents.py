@@ -76,8 +76,6 @@ def changed(
     """Yield other cotangents, in words, and whether they are finite.
 
     Args:
-        drawn: random ones.
-        names: by which a reader knows them.
         dtypes: whose range they keep.
     """
     for factor in FACTORS:
@@ -120,12 +118,7 @@ def _alone(array: Array, index: Any) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def decides_by(closed: Any, places: tuple[int, ...]) -> bool:
-    """Tell whether a program does anything to some of its inputs that is not linear in them.
-
-    Args:
-        closed: a closed jaxpr.
-        places: of these inputs.
-    """
+    """Tell whether a program does anything to some of its inputs that is not linear in them."""
     program = live(closed).jaxpr
     try:
         _followed(program, [number in places for number in range(len(program.invars))])
@@ -139,11 +132,7 @@ class _NotLinear(Exception):
 
 
 def _followed(jaxpr: Any, inputs: Sequence[bool]) -> list[bool]:
-    """Tell which outputs depend on the marked inputs.
-
-    Raises:
-        _NotLinear: something is not linear in them.
-    """
+    """Tell which outputs depend on the marked inputs."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     marked = {var for var, is_marked in zip(jaxpr.invars, inputs, strict=True) if is_marked}
 

@@ -235,12 +235,7 @@ Solution = dict[int, int]
 
 
 def solutions(question: Question, tried: Sequence[Question]) -> Iterator[Solution]:
-    """Integers of free inputs at which conditions come out as at nothing that was tried; then two conditions at once.
-
-    Args:
-        question: the programs and their inputs.
-        tried: the questions that were evaluated already.
-    """
+    """Yield integers at which conditions come out as at nothing that was tried; then two conditions at once."""
     ranges = {
         number: argument.integers
         for number, argument in enumerate(question.inputs)
@@ -340,11 +335,7 @@ class Counterexample:
     kind: Literal["inputs", "compiler", "accuracy"] = "inputs"
 
     def comparison(self, path: str) -> Comparison | None:
-        """How both sides differ there, with a witness; None where they have the same bits, or no values are known.
-
-        Args:
-            path: of the output.
-        """
+        """How both sides differ there, with a witness; None where they have the same bits, or no values are known."""
         if self.values is None:
             return None
         first, second = (Leaf(array=array) for array in self.values)
@@ -368,11 +359,7 @@ class Other:
 
 
 def counterexamples(question: Question) -> dict[str, Counterexample]:
-    """By output, other values at which the programs differ; nothing of outputs for which none were found.
-
-    Args:
-        question: the programs and their inputs.
-    """
+    """By output, other values at which the programs differ; nothing of outputs for which none were found."""
     result: dict[str, Counterexample] = {}
     before: list[Question] = []
     drawn = other_integers(question), _untaken(question, before), _given(question)
@@ -456,7 +443,6 @@ def other_integers(question: Question, places: Sequence[int] = ()) -> Iterator[O
     At last those that are drawn, one each, are at the upper ends of their ranges together.
 
     Args:
-        question: the programs and their inputs.
         places: numbers that are tried besides those of the programs.
     """
     ends, drawn = question, list[str]()

@@ -34,8 +34,6 @@ def permuted(question: Question, seed: str, *, again: bool = False) -> Question 
     """The question with the elements of its free inputs in another order; None where there are none.
 
     Args:
-        question: the programs and their inputs.
-        seed: names what the order depends on.
         again: whether some come more than once and others not at all, so that counts and sums are others, too.
     """
     inputs, moved = [], False
@@ -127,7 +125,6 @@ def stretched(question: Question, *, negated: bool = False) -> Iterator[Stretche
     Those that are drawn come by themselves, too: what differs at other magnitudes of given arrays refutes nothing.
 
     Args:
-        question: the programs and their inputs.
         negated: whether inputs of the other sign are tried, too: a root of a square is its number without the sign.
     """
     inputs = [argument for argument in question.inputs if argument.magnitudes != "stated" and not argument.integers]
@@ -247,9 +244,6 @@ def other_jumps(question: Question, outputs: Sequence[str], seed: str, *, covere
     """By output that jumps at other inputs in the variant than in the reference, where, in words.
 
     Args:
-        question: the programs and their inputs.
-        outputs: the names of those that decisions make.
-        seed: names what the other inputs depend on.
         covered: whether the fields decide at the inputs of the case; else float64 must, where outputs differ.
     """
     witnesses = {}

@@ -38,11 +38,7 @@ def _words(keys: Array) -> Array:
 
 
 def _implementation(step: Step, dtype: Any) -> str:
-    """The implementation of a key dtype.
-
-    Raises:
-        NotCovered: it is not one of jax.
-    """
+    """The implementation of a key dtype."""
     for name in IMPLEMENTATIONS:
         if jax.eval_shape(lambda name=name: jax.random.key(0, impl=name)).dtype == dtype:
             return name
@@ -97,11 +93,7 @@ def sampled(step: Step, numbers: Sequence[Array]) -> Array:
 
 
 def _known(interpreter: InterpreterProtocol, step: Step, value: Value) -> Array:
-    """The numbers of a value that is known.
-
-    Raises:
-        NotCovered: it is symbolic.
-    """
+    """The numbers of a value that is known."""
     if not isinstance(value, np.ndarray):
         raise NotCovered(
             f"{step} has no rule in the domain '{interpreter.domain.name}', where its operands are unknown"

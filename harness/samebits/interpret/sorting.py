@@ -44,11 +44,7 @@ def _sort(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[V
 
 
 def _refuse_ties(step: Step, ranks: Sequence[Array], axis: int) -> None:
-    """Raise for a sort that may put the values of equal keys into any order.
-
-    Raises:
-        NotCovered: two neighbours have equal keys.
-    """
+    """Raise for a sort that may put the values of equal keys into any order."""
     same = [np.diff(rank, axis=axis) == 0 for rank in ranks]
     if np.any(np.logical_and.reduce(same)):
         raise NotCovered(f"{step} is not stable, and keys are equal: the order of what goes with them is not fixed")

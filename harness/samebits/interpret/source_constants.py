@@ -146,7 +146,6 @@ def is_rounding(first: SourceConstant, second: SourceConstant, units: int | None
     """Whether of two constants one is the other rounded to its format, or both are within a few units of float32.
 
     Args:
-        first, second: the constants.
         units: the half units by which they may differ in formats of at least float32.
     """
     coarse, fine = sorted((first, second), key=lambda constant: _digits(constant.dtype))
@@ -216,9 +215,6 @@ def roundings(
     """Which constants of either side stand for numbers of the other, or for products of numbers, by their values.
 
     Only constants that one side alone has stand for another number, and none is moved farther than its own rounding.
-
-    Args:
-        first, second: the constants of the reference and of the variant.
     """
     rounded: dict[float, RoundedConstant] = {}
     targets: set[float] = set()

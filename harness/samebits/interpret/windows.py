@@ -128,11 +128,7 @@ def _reads_back_numbers(step: Step) -> bool:
 
 
 def _require_promised(step: Step, starts: list[Any], inside: Any, operand: tuple[int, ...]) -> None:
-    """Reject indices that are not what the operation promises of them, since compilers may rely on it.
-
-    Raises:
-        BrokenPromise: they are not distinct, or not in order.
-    """
+    """Reject indices that are not what the operation promises of them, since compilers may rely on it."""
     distinct = step.params.get("unique_indices") and step.name.startswith(
         "scatter"
     )  # a gather of XLA's has no such flag

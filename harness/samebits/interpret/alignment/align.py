@@ -84,13 +84,7 @@ _NOWHERE = _Origin()
 
 
 class Recorder(Interpreter):
-    """Interprets one program and records its graph.
-
-    Args:
-        domain: gives values and the rules of arithmetic.
-        platform: as of `Interpreter`.
-        limits: beyond which the recording ends.
-    """
+    """Interprets one program and records its graph."""
 
     def __init__(self, domain: AbstractDomain, platform: str | None, limits: RecordLimits) -> None:
         super().__init__(domain, platform)
@@ -232,9 +226,6 @@ def align(
     """Interpret both programs and align their values; in float64 where the fields have no rule.
 
     Args:
-        question: the programs and their inputs.
-        seed: names what the random points depend on.
-        limits: what the recordings may cost.
         forward: where the programs are gradients, the closed jaxprs of the functions; their gradient rules have lines.
 
     Raises:
@@ -293,12 +284,7 @@ class _AnyReplicaOracle(Oracle):
 
 
 class Alignment:
-    """Two programs whose values have been compared.
-
-    Args:
-        question: the programs.
-        reference, variant: their values.
-    """
+    """Two programs whose values have been compared."""
 
     def __init__(self, question: Question, reference: Graph, variant: Graph) -> None:
         self.question = question
@@ -310,7 +296,6 @@ class Alignment:
         """The places that make an output differ, likeliest first; none where its formulas agree.
 
         Args:
-            number: of the output.
             refuted: whether it is known that the formulas differ: then differences count that float64 does not show.
         """
         places = self._named(number, True)
@@ -333,11 +318,7 @@ class Alignment:
         return any(source_of(node) is not None for side in self.sides(True) for node in side.graph.nodes)
 
     def tensors(self, number: int) -> tuple[AlignedTensor, ...]:
-        """The computed values of the variant that an output depends on, in order, each with its place in the reference.
-
-        Args:
-            number: of the output.
-        """
+        """List the computed values of the variant that an output depends on, each with its place in the reference."""
         variant = self.sides(True)[1]
         end = variant.graph.nodes[variant.graph.outputs[number]]
         wrong = frontier(variant.graph, end, variant.occurs)
@@ -379,10 +360,6 @@ def with_rules(graph: Graph, forward: Any) -> None:
 
     jax gives every equation of a `custom_vjp` rule the source of the call whose gradient it is. The forward program
     still has the rule: it is traced once more, and its equations stand in the same order as those of the gradient.
-
-    Args:
-        graph: of the gradient; changed.
-        forward: the closed jaxpr of the function itself.
     """
     written: dict[int, Any] = {}
     for call in equations(forward.jaxpr):

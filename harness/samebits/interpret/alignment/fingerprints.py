@@ -134,11 +134,7 @@ class Fingerprint:
 
 @dataclass(slots=True)
 class Fingerprints:
-    """The fingerprints of the values of one program.
-
-    Args:
-        graph: the values.
-    """
+    """The fingerprints of the values of one program."""
 
     graph: Graph
     _cached: dict[int, Fingerprint] = field(default_factory=dict)
@@ -164,7 +160,6 @@ class Counterparts:
     """Where the values of one program occur in another.
 
     Args:
-        there: the fingerprints of the other program.
         approximate: whether equal float64 numbers count as equal formulas.
     """
 
@@ -353,9 +348,7 @@ def frontier(graph: Graph, start: Node, occurs: Callable[[Node], bool]) -> list[
     """The values that make another one differ, in the order of computation.
 
     Args:
-        graph: the program.
         start: the value that differs; whether it occurs elsewhere does not count.
-        occurs: whether a value occurs in the other program.
     """
     stack, visited, causes = [start], {start.number}, []
     while stack:

@@ -51,8 +51,6 @@ def earliest(variant: Side, reference: Side, mine: Node, other: Node, *, arrange
     """The earliest repair; None where there is none but the output itself, or where it takes too long.
 
     Args:
-        variant, reference: the programs.
-        mine, other: the output of each.
         arranged: whether a value in another order counts as one that does not occur.
     """
     deadline, tries = time.monotonic() + SECONDS, 0
@@ -212,12 +210,7 @@ class Twins:
 
 
 def pair_up(variant: Side, reference: Side, ours: list[Node], theirs: list[Node]) -> list[Twins]:
-    """The differences between two frontiers, surest first.
-
-    Args:
-        variant, reference: the programs.
-        ours, theirs: their frontiers.
-    """
+    """The differences between two frontiers, surest first."""
     candidates = [twins for node in ours for other in theirs for twins in _related(variant, reference, node, other)]
     candidates.sort(key=lambda twins: (-twins.score, _order(twins)))
     pairs: list[Twins] = []
@@ -286,13 +279,7 @@ def _contents(side: Side, node: Node) -> Counter[bytes]:
 
 
 def _behind(having: Side, lacking: Side, extra: Node, user: Node) -> Node | None:
-    """The twin of `user` behind an equation that only one side has: the other side's `user` takes its operand itself.
-
-    Args:
-        having, lacking: the sides.
-        extra: the equation that one side has.
-        user: of the other side.
-    """
+    """Find the twin of `user` behind an equation that one side has, whose operand the other side's `user` takes."""
     operands = {having.content(operand) for operand in having.graph.operands(extra)}
     wanted = _contents(lacking, user)
     direct = [content for content in wanted if content in operands]
@@ -320,12 +307,7 @@ _SAME = 1e-12  # relative noise of float64 in one element
 
 
 def named(reference: Side, variant: Side, number: int) -> tuple[LineDifference, ...]:
-    """The places that make an output differ, surest first; none where both sides give the same.
-
-    Args:
-        reference, variant: the programs.
-        number: of the output.
-    """
+    """The places that make an output differ, surest first; none where both sides give the same."""
     mine, other = (side.graph.nodes[side.graph.outputs[number]] for side in (variant, reference))
     if variant.order(mine) == reference.order(other):
         return ()
@@ -545,12 +527,7 @@ def _merged(
 
 
 def trip_counts(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twins]:
-    """Loops with another number of iterations than the same equations have on the other side, written out or in a loop.
-
-    Args:
-        variant, reference: the programs.
-        mine, other: the output of each.
-    """
+    """Find loops with another number of iterations than the same equations have on the other side, in a loop or not."""
     differing = []
     for node in frontier(reference.graph, other, reference.occurs):
         loop = _shorter(reference, variant, node)
@@ -565,12 +542,7 @@ def trip_counts(variant: Side, reference: Side, mine: Node, other: Node) -> list
 
 
 def _shorter(longer: Side, shorter: Side, node: Node) -> Node | None:
-    """The loop of the one side all of whose iterations the other side has, and one more, in which a value is computed.
-
-    Args:
-        longer, shorter: the sides.
-        node: of the longer one, in an iteration that the other may not have.
-    """
+    """Find the loop of the shorter side of which the longer one has all iterations, and one more, that of the value."""
     if node.kind != "computed":
         return None
     place = position_of(node), node.name, node.output
@@ -593,11 +565,7 @@ def _loop(side: Side, loop: int) -> Node:
 
 
 class Elements:
-    """The elements of the values of one program, to find parts of them.
-
-    Args:
-        side: the program.
-    """
+    """The elements of the values of one program, to find parts of them."""
 
     def __init__(self, side: Side) -> None:
         nodes = [node for node in side.graph.nodes if not side.marks.is_constant(node)]
@@ -642,9 +610,7 @@ def suspects(variant: Side, reference: Side, end: Node, elements: Elements) -> t
     constant or an operation that the reference does not have; and the value at which both forms should have met again.
 
     Args:
-        variant, reference: the programs.
         end: where the region ends: its operands and theirs belong to it, up to those that occur in the reference.
-        elements: of the reference.
     """
     plain = frontier(variant.graph, end, variant.occurs)
     partly = frontier(variant.graph, end, lambda node: variant.occurs(node) or elements.has(node))

@@ -107,7 +107,6 @@ def dtype_lines(reference: Any, variant: Any, number: int | None) -> tuple[LineD
     """Find where an output gets its dtype or weak type on either side; nothing where it is that of an argument on both.
 
     Args:
-        reference, variant: closed jaxprs.
         number: of the output, which has another type on both sides; None for the first that has another dtype.
     """
     if number is None:
@@ -120,12 +119,7 @@ def dtype_lines(reference: Any, variant: Any, number: int | None) -> tuple[LineD
 
 
 def narrower_lines(reference: Any, variant: Any, number: int) -> tuple[LineDifference, ...]:
-    """Find the first place of the variant at which floats are narrower than anywhere in the reference.
-
-    Args:
-        reference, variant: closed jaxprs.
-        number: of the output that loses accuracy.
-    """
+    """Find the first place of the variant at which floats are narrower than anywhere in the reference."""
     results = (float_results(only(side, (number,)).jaxpr) for side in (reference, variant))
     theirs, mine = ([(floats.digits(dtype), equation) for dtype, equation in side] for side in results)
     widest = (floats.digits(float_kind(aval)) for aval in reference.in_avals if float_kind(aval) is not None)

@@ -410,13 +410,7 @@ def _expm1(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
 
 
 def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[tuple[float, float], ...] = ()) -> Rule:
-    """An unknown function.
-
-    Args:
-        name: of the function.
-        odd, even: f(-x) = -f(x), or f(x).
-        fixed: arguments at which its value is known exactly.
-    """
+    """An unknown function."""
 
     def rule(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
         return _valued(step, unknown_of(field, name, x, shadows(step, x), odd=odd, even=even, fixed=fixed), x)

@@ -150,10 +150,6 @@ def unknown_of(
     """What an unknown function of one argument gives.
 
     Args:
-        field: the domain.
-        name: of the function.
-        x: its argument.
-        shadow: its value.
         odd, even: f(-x) = -f(x), or f(x).
         fixed: arguments at which its value is known exactly.
     """
@@ -338,13 +334,8 @@ class FieldBase:
         """Raise where numbers that are compared differ by less than the noise of the shadow.
 
         Args:
-            step: what compares.
-            first, second: the shadows.
             equal: where the formulas are equal.
             size: of what the shadows were added up from.
-
-        Raises:
-            NearTie: there is such a pair of numbers.
         """
         with np.errstate(invalid="ignore"):
             near = np.abs(first - second) <= TIE * size
@@ -358,10 +349,7 @@ class FieldBase:
         """What a function of which no law is known gives: fresh elements, the same for the same arguments.
 
         Args:
-            function: its name.
             keys: residues of the arguments, all rows of them.
-            shadow: its value.
-            degree: of the arguments.
         """
         count, largest = self.calls.get(function, (0, 0))
         self.calls[function] = (count + int(shadow.size), max(largest, degree.largest))

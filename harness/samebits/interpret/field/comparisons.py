@@ -56,11 +56,7 @@ def of_two(field: FieldBase, step: Step, x: FieldElement, y: FieldElement, sign:
 
 
 def best_of(field: FieldBase, step: Step, rows: FieldElement, sign: int) -> FieldElement:
-    """The largest or smallest along the last axis.
-
-    Raises:
-        NotCovered: a number is NaN.
-    """
+    """The largest or smallest along the last axis."""
     if np.isnan(rows.shadow).any():
         raise NotCovered(f"{step} orders numbers of which one is NaN")
     field.decided(step, rows)
@@ -200,11 +196,7 @@ def integral(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
 
 
 def truncated(field: FieldBase, step: Step, x: FieldElement) -> Array:
-    """The integers that a cast makes of floats; they keep their formula as long as they are only cast.
-
-    Raises:
-        NearTie, NotCovered: as `integral`.
-    """
+    """The integers that a cast makes of floats; they keep their formula as long as they are only cast."""
     x = _placed(field, step, x, half=False)
     field.decided(step, x)
     numbers = shadows(step, x).astype(step.output.dtype)
@@ -216,11 +208,7 @@ def truncated(field: FieldBase, step: Step, x: FieldElement) -> Array:
 
 
 def whole_part(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
-    """A number rounded towards zero, as a formula.
-
-    Raises:
-        NearTie, NotCovered: as `integral`.
-    """
+    """A number rounded towards zero, as a formula."""
     x = _placed(field, step, x, half=False)
     return _settled(field, x, _floor(field, x, x.shadow < 0))
 
@@ -256,12 +244,7 @@ def _settled(field: FieldBase, x: FieldElement, result: FieldElement) -> FieldEl
 
 
 def _placed(field: FieldBase, step: Step, x: FieldElement, *, half: bool) -> FieldElement:
-    """The argument, with a shadow on the right side of each jump.
-
-    Raises:
-        NearTie: a number is too close to a jump.
-        NotCovered: a number is not finite, or too large to be rounded.
-    """
+    """The argument, with a shadow on the right side of each jump."""
     if np.any(np.abs(x.shadow) >= 2**53) or not np.all(np.isfinite(x.shadow)):
         raise NotCovered(f"{step} rounds to an integer a number that is too large for it")
     twice = np.round(2 * x.shadow)

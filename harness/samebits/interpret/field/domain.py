@@ -126,11 +126,7 @@ def _random_gamma(field: FieldBase, step: Step, keys: Any, alpha: FieldElement) 
 
 
 def _matrices(field: FieldBase, step: Step, *values: FieldElement) -> list[Any]:
-    """Each element of the results: an unknown function of all elements of the operands' matrices.
-
-    Raises:
-        NotCovered: a number is not finite.
-    """
+    """Each element of the results: an unknown function of all elements of the operands' matrices."""
     elements = [_read(step, value) for value in values]
     if not all(np.isfinite(element.shadow).all() for element in elements):
         raise NotCovered(f"{step} factors a matrix with numbers that are not finite")
@@ -237,7 +233,6 @@ class FoldedField(Field):
 
     Args:
         stands: by value, the number that a constant stands for.
-        args, known: of `Field`.
     """
 
     name = "field"

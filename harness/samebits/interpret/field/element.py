@@ -175,7 +175,6 @@ def rounded_off(shadow: Array, where: Array, reach: Array | None) -> Array | Non
     """The reach where float64 has rounded a number to one that looks exact: 1 less what was 1 - 1e-70 is not exactly 0.
 
     Args:
-        shadow: the numbers.
         where: which of them have been rounded to.
         reach: without that.
     """
@@ -224,14 +223,7 @@ def scaled(element: FieldElement, shadow: Array) -> Array | None:
 
 
 def sensitive(step: Step, shadow: Array, x: FieldElement, *others: Any) -> Array | None:
-    """The reach of a function of one element: what it makes of a small change.
-
-    Args:
-        step: the function.
-        shadow: its value.
-        x: the element.
-        others: what else it takes.
-    """
+    """The reach of a function of one element: what it makes of a small change."""
     if x.reach is None:
         return None
     small = 2.0**-20
@@ -244,12 +236,7 @@ FINITE, MEANT, BEYOND, DOUBTFUL = range(4)
 
 
 class Infinities:
-    """What is known of the infinities of one instance of the domain.
-
-    Args:
-        ring: where residues multiply.
-        primes: that elements are carried modulo.
-    """
+    """What is known of the infinities of one instance of the domain."""
 
     def __init__(self, ring: Ring, primes: Sequence[int]) -> None:
         self._ring = ring

@@ -42,9 +42,7 @@ def match_constants(question: Question, proofs: dict[str, FieldIdentity], attemp
     """The proofs once constants that are roundings of others are replaced by these.
 
     Args:
-        question: the programs and their inputs.
         proofs: the results with the constants as they are; some output differs.
-        attempt: proves the question again with other numbers for constants.
 
     Returns:
         Outputs that differ by the rounding of constants alone are equal, and name these; those of which nothing is said
@@ -194,10 +192,6 @@ def compare_formulas(
     """What the fields say of an output that both sides gave, and how many random points that needs.
 
     Args:
-        domain: the fields.
-        name: of the output.
-        first, second: what each side gave.
-        kind: the type of the output.
         excuses: what else formulas may differ by than by being others; none without it.
         in_range: as of a question. If not, values that differ count only where the formulas differ too, or where
             roots, whose signs the fields do not know, are among them; and numbers below the dtype of the output, such
@@ -295,11 +289,7 @@ def _refuse_infinities(domain: Field, name: str, left: FieldElement, right: Fiel
 
 
 def _refuse_signs(name: str, left: FieldElement, right: FieldElement, settled: Array) -> None:
-    """Raise where formulas with roots are equal but their float64 values differ by more than noise.
-
-    Raises:
-        NotCovered: float64 says that a root has the other sign on one side, or cannot decide it.
-    """
+    """Raise where formulas with roots are equal but their float64 values differ by more than noise."""
     with np.errstate(invalid="ignore"):
         far = np.abs(left.shadow - right.shadow) > NOISE * np.maximum(left.size, right.size)
     if np.any(far & ~settled & np.isfinite(left.shadow) & np.isfinite(right.shadow)):

@@ -46,8 +46,6 @@ def by_parts(
     """The answers to a question, by output; where it is not covered as a whole, those to smaller and smaller parts.
 
     Args:
-        question: about all outputs.
-        ask: answers a question about some of them, or raises.
         uncovered: the answer for an output whose computation is not covered.
 
     Raises:
@@ -109,8 +107,6 @@ class ProofAttempt:
 
     Args:
         proofs: its results, by output; of those that it was tried on.
-        domain: the fields.
-        make: makes another domain like it.
         points: how many random points the outputs that are equal need.
     """
 
@@ -195,11 +191,6 @@ def plainest(question: Question, make: Make, outputs: Sequence[str]) -> dict[str
 
     An output that one domain shows is not tried in those with more laws, which assume more and take longer.
 
-    Args:
-        question: the programs and their inputs.
-        make: makes the domains.
-        outputs: the names of the outputs to show.
-
     Raises:
         NotCovered: as of `attempt`; or too many random points would be needed.
     """
@@ -276,11 +267,7 @@ def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
 
 
 def _each(question: Question, seed: str) -> dict[str, FieldIdentity]:
-    """The proofs of all outputs; of what is not covered beside others, by itself: their infinities say nothing of it.
-
-    Raises:
-        NotCovered: the fields have no rule for an equation, or a comparison is too close to call.
-    """
+    """Prove all outputs; what is not covered beside others by itself: their infinities say nothing of it."""
     proofs = _together(question, seed)
     lost = [name for name, proof in proofs.items() if proof.not_covered is not None and not proof.others_equal]
     for name in lost[:MOST_PARTS] if len(proofs) > 1 else ():
@@ -294,11 +281,7 @@ def _each(question: Question, seed: str) -> dict[str, FieldIdentity]:
 
 
 def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
-    """The proofs of all outputs in one interpretation.
-
-    Raises:
-        NotCovered: the fields have no rule for an equation, or a comparison is too close to call.
-    """
+    """The proofs of all outputs in one interpretation."""
     levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
     folded_shown: dict[str, ProofAttempt] = {}
 
@@ -343,7 +326,6 @@ def confirmed(
     """The proofs that further attempts confirm, each with its assumptions.
 
     Args:
-        question: the programs and their inputs.
         proofs: the combined results, by output; of those with NaN, the ones whose other elements are equal.
         by: by output, the attempt that shows it, or the last one with the constants as they are.
     """
@@ -441,9 +423,6 @@ def _at_other_magnitudes(
     What rounding hides there is as good as equal, such as `log(1 + exp(x))` and `x` where `x` is above 20.
 
     Args:
-        question: the programs and their inputs.
-        shown: the attempt.
-        proofs: its results, by output.
         beyond: gets what differs only beyond the magnitudes of a given array, which refutes nothing.
     """
     domain, result = shown.domain, dict(proofs)
@@ -496,9 +475,6 @@ def _refuted_at(
     """The outputs that are other formulas at other inputs; of these, the fewest that show it or can be evaluated.
 
     Args:
-        other: the question at these inputs.
-        shown: the attempt that showed them equal at those of the case.
-        outputs: the names of the outputs to look at.
         undecided: those of which the fields say nothing at the inputs of the case, so that float64 alone decides.
         halved: how often the inputs were halved, or moved off what they tie with.
     """

@@ -33,8 +33,6 @@ def assumptions(
     """What a proof takes for granted.
 
     Args:
-        question: the programs and their inputs.
-        domain: in which they were found equal.
         reach: what the range of the dtypes does at these inputs; None where the programs cannot be evaluated.
         elsewhere: whether the proof was found to hold with the elements of the inputs permuted, too.
         counterexample: where comparisons come out otherwise, or roots have the other sign, and the formulas with them.
@@ -54,7 +52,6 @@ def not_exercised(same: FieldIdentity, one_way: Callable[[], list[str]] | None) 
     """The assumptions of a proof, with the comparisons that came out one way only at everything that was tried.
 
     Args:
-        same: the proof.
         one_way: names such comparisons of both programs; those that only constants or integers decide are left out.
     """
     names = set(one_way()) if one_way is not None and same.decided else ()
@@ -71,7 +68,6 @@ def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> t
     Args:
         domain: what must hold of the inputs, in words.
         routing: the inputs for whose values alone it holds.
-        products: whether elements are moved by products with one-hot matrices.
     """
     assumptions = [_SHAPES]
     if domain is not None:
@@ -105,11 +101,7 @@ def of_values(names: Sequence[str]) -> Assumption:
 
 
 def of_inputs_tried(counterexample: str) -> Assumption:
-    """That a result is for inputs like those tried.
-
-    Args:
-        counterexample: other inputs, which perhaps do not occur, and how both sides differ there.
-    """
+    """That a result is for inputs like those tried."""
     return Assumption(
         "values",
         "inputs like those tried",
