@@ -334,12 +334,12 @@ def _exponential_in_halves(x: Pair) -> Pair:
 
 def _raised(x: Pair, exponent: int) -> Pair:
     """A power with an integer exponent, by squaring."""
-    one: Pair = jnp.ones_like(x[0]), jnp.zeros_like(x[0])
-    result, base, left = one, x, abs(exponent)
+    unit: Pair = jnp.ones_like(x[0]), jnp.zeros_like(x[0])
+    result, base, left = unit, x, abs(exponent)
     while left:
         result = _times(result, base) if left % 2 else result
         base, left = _times(base, base), left // 2
-    return result if exponent >= 0 else _divided(one, result)
+    return result if exponent >= 0 else _divided(unit, result)
 
 
 def _dotted(x: Pair, y: Pair, *dimensions: tuple[int, ...]) -> Pair:

@@ -213,8 +213,8 @@ def _reduce(operation: str) -> Collective:
     def collective(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
         params = {**step.params, "axis_name": step.params["axes"]}
         each = [step.like(step.name, [kind], [kind], **params) for kind in step.inputs]
-        one = _in_groups(rule)
-        return [one(interpreter, own, [value], axes)[0] for own, value in zip(each, values, strict=True)]
+        alone = _in_groups(rule)
+        return [alone(interpreter, own, [value], axes)[0] for own, value in zip(each, values, strict=True)]
 
     return collective
 
