@@ -26,6 +26,7 @@ from samebits.programs.inputs import (
     of_draw,
     record_drawn,
     records,
+    scaled,
 )
 from samebits.programs.placement import as_taken, check_mesh_used, describe, diverging_replicas, idle_axes, place, put
 from samebits.programs.program_cache import Program
@@ -63,6 +64,9 @@ class MovementProof:
 
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
 """By label: a record, and for a gradient the cotangents by output leaf."""
+
+Types = tuple[tuple[str, tuple[int, ...], Any], ...]
+"""By output leaf, the shape and dtype of its cotangent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,30 +197,33 @@ class Execution:
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Return every input of a program by label: the records, for a gradient times the cotangents."""
         self._drawn(site)  # what is asked of user code is recorded each time
+        types: Types = ()
         if direction == "gradient":
-            self.sides.cotangent_types(side, site)
-        key = site.key, site.draw, side, direction, self.sides.programs.configuration
+            # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
+            wide = self.sides.cotangent_types(side, site)
+            narrow = wide if not site.x64 else self.sides.cotangent_types(side, replace(site, x64=False))
+            types = tuple((path, kind.shape, narrow[path].dtype) for path, kind in wide.items())
+        key = site.key, site.draw, types, direction, self.sides.programs.configuration
         if key not in self._inputs:
             while len(self._inputs) >= INPUTS_CACHED:
                 self._inputs.popitem(last=False)
-            self._inputs[key] = self._combined(site, side, direction)
+            self._inputs[key] = self._combined(site, types, direction)
         return self._inputs[key]
 
-    def _combined(self, site: Site, side: str, direction: Direction) -> Inputs:
+    def _combined(self, site: Site, types: Types, direction: Direction) -> Inputs:
         drawn = self._drawn(site).records
         if direction == "forward":
             return {name: (record, {}) for name, record in drawn.items()}
-        types = self.sides.cotangent_types(side, site)
-        # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
-        narrow = types if not site.x64 else self.sides.cotangent_types(side, replace(site, x64=False))
         names = (self.pair.name, site.case.id, site.dtype)
-        pulled = {
+        pulled: dict[str, dict[str, Array]] = {
             kind: {
-                path: cotangent(kind, t.shape, narrow[path].dtype, *names, path, *of_draw(site.draw))
-                for path, t in types.items()
+                path: cotangent(kind, shape, dtype, *names, path, *of_draw(site.draw)) for path, shape, dtype in types
             }
             for kind in COTANGENTS
+            if kind != "scaled"
         }
+        pulled["scaled"] = {path: scaled(array) for path, array in pulled["random"].items()}
+        pulled = {kind: pulled[kind] for kind in COTANGENTS}
         return {
             f"{name}, {kind} cotangent": (record, cotangents)
             for name, record in drawn.items()

@@ -193,16 +193,15 @@ class Searches:
         self._proofs, self._searches, self._executed = proofs, searches, executed
         self._found = functools.lru_cache(maxsize=CACHED * len(searches))(self._searched)
 
-    def counterexample(self, job: PendingPoint, path: str, same_program: bool = False) -> Counterexample | None:
+    def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
         """Return other inputs at which a leaf differs, or is not what is written; of two doubtful ones, both.
 
         Args:
             job: the point.
             path: the leaf.
-            same_program: both sides are, so that nothing that is written takes them apart.
         """
         searched = self._best_found(job, path)
-        if same_program or (searched is not None and searched.allowed):
+        if searched is not None and searched.allowed:
             return searched
         written = self._proofs.counterexample(job, path)
         if searched is None or written is None or written.allowed:

@@ -98,12 +98,9 @@ def picture(leaf: LeafArrays, detail: Detail, witness: Place | None, ideal: Arra
 
 def _exponents(ulps: Array) -> Array:
     """Return the largest power of two in each distance; -1 of a distance of 0."""
-    exponents, left = np.zeros(ulps.shape, np.int64), ulps.astype(np.uint64)
-    for step in (32, 16, 8, 4, 2, 1):
-        above = left >> np.uint64(step) != 0
-        exponents[above] += step
-        left = np.where(above, left >> np.uint64(step), left)
-    return np.where(ulps > 0, exponents, _ZERO)
+    high = ulps >> np.uint64(32)  # halves of an integer of 64 bits are exact in float64
+    _, exponents = np.frexp(np.where(high > 0, high, ulps).astype(np.float64))
+    return np.where(ulps > 0, exponents - 1 + 32 * (high > 0), _ZERO)
 
 
 def _histogram(exponents: Array) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
+from samebits.check.smaller_sizes import largest
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.group import LockstepGroup
+from samebits.host.kept_memory import kept_memory
 from samebits.programs.asked import recorded
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
@@ -239,10 +242,19 @@ def _replay(runner: Runner, point: Point, locator: Locator) -> str:
     return replay(locator, point, assuming=runner.assuming)
 
 
+MAPPED = 1 << 18
+"""Elements from which on the C library maps an array anew, though it has freed as large ones."""
+
+
+def _memory_for(job: PendingPoint) -> contextlib.AbstractContextManager[None]:
+    programs = [program.traced.jaxpr for program in job.programs.values() if program.error is None]
+    return kept_memory() if max(map(largest, programs), default=0) >= MAPPED else contextlib.nullcontext()
+
+
 def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Finding]:
     again = _replay(runner, point, locator)
     try:
-        with runner.sides.programs.held_configuration(), recorded(job.asked):
+        with runner.sides.programs.held_configuration(), recorded(job.asked), _memory_for(job):
             return judge_run(runner.pair, point, runner.finish(job), again)
     except DeclarationError:
         raise

@@ -165,12 +165,13 @@ class Runner:
             executed = Executed(devices=job.on_mesh.mesh.devices)
             return PointRun(outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, executed=executed)
         proof = self.proofs.movement(job)
-        alone, on_mesh, variant = self._run(job, proof.holds)
+        same_program = not proof.holds and self.proofs.same_program(job)
+        alone, on_mesh, variant = self._run(job, proof.holds or same_program)
         if not any(tree.leaves for tree in alone.trees.values()):
             raise NothingCompared(
                 f"'{reference}' returned no arrays; there is nothing to compare: return what it computes"
             )
-        outcomes = self._outcomes(job, proof, alone, on_mesh, variant, leaves)
+        outcomes = self._outcomes(job, proof, same_program, (alone, on_mesh, variant), leaves)
         outcomes = self._sizes.attached(job.point, proof, outcomes)
         for comparison in variant.replicas:
             outcomes.append(LeafOutcome(comparison=comparison, where="between replicas"))
@@ -221,27 +222,27 @@ class Runner:
         self,
         job: PendingPoint,
         proof: MovementProof,
-        alone: ProgramOutputs,
-        on_mesh: ProgramOutputs | None,
-        variant: ProgramOutputs,
+        same_program: bool,
+        ran: tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs],
         leaves: Collection[str] | None,
     ) -> list[LeafOutcome]:
         """Return what each leaf showed."""
-        point, reference = job.point, self.pair.reference_name
+        point, reference, (alone, on_mesh, variant) = job.point, self.pair.reference_name, ran
         unstable = next(
             (side for side, outputs in ((reference, alone), (point.variant, variant)) if not outputs.repeats), None
         )
         with_mesh = {} if on_mesh is None else compare_outputs(reference=on_mesh, optimized=variant)
         moved = {} if on_mesh is None else compare_outputs(reference=alone, optimized=on_mesh)
-        same_program = not proof.holds and self.proofs.same_program(job)
-        smaller = None if proof.holds or self._smaller is None else self._smaller.of(job)
+        proved = proof.holds or same_program
+        smaller = None if proved or self._smaller is None else self._smaller.of(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
-        outcomes, proved = [], proof.holds or same_program
+        outcomes = []
         for path, (comparison, where) in compare_outputs(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
-            known, evidence, no_evidence = self._formulas(job, path, comparison, (alone, variant), proof, smaller)
+            shown = proof.holds or (same_program and comparison.equal)
+            known, evidence, no_evidence = self._formulas(job, path, comparison, (alone, variant), shown, smaller)
             undefined = known.undefined if isinstance(known, Unproved) else None
             if unstable is not None:
                 evidence, no_evidence = None, None
@@ -275,7 +276,7 @@ class Runner:
                     assumed=proof.assumed,
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
-                    elsewhere=partial(self._elsewhere, job, path, same_program, smaller),
+                    elsewhere=None if same_program else partial(self._elsewhere, job, path, smaller),
                     lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
@@ -288,35 +289,33 @@ class Runner:
         path: str,
         comparison: Comparison,
         ran: tuple[ProgramOutputs, ProgramOutputs],
-        proof: MovementProof,
+        proved: bool,
         smaller: StandIn | None,
     ) -> tuple[FieldIdentity | Unproved, RoundingEvidence | None, str | None]:
         """Return whether a leaf is the same formula on both sides, and where bits differ what is measured, or why not.
 
         What is shown at smaller sizes counts where large arrays do not say otherwise in float64.
         """
-        shown = None if proof.holds or smaller is None else smaller.field_identity(path)
+        shown = None if smaller is None else smaller.field_identity(path)
         if shown is not None and comparison.equal and shown.equal:
             return shown, None, None
         if shown is not None and not comparison.equal:
             evidence, no_evidence = self._measured(job, path, comparison, *ran, shown)
             if evidence is not None and evidence.is_same_in_float64 is shown.equal:
                 return shown, evidence, no_evidence
-        known = Unproved("") if proof.holds else self.proofs.field_identity(job, path)
+        known = Unproved("") if proved else self.proofs.field_identity(job, path)
         if comparison.equal:
             return known, None, None
         return known, *self._measured(job, path, comparison, *ran, known)
 
-    def _elsewhere(
-        self, job: PendingPoint, path: str, same_program: bool, smaller: StandIn | None
-    ) -> Counterexample | None:
+    def _elsewhere(self, job: PendingPoint, path: str, smaller: StandIn | None) -> Counterexample | None:
         """Return other inputs at which a leaf differs; at smaller sizes, unless these would make it `different`."""
         shown = None if smaller is None else smaller.field_identity(path)
         if smaller is not None and shown is not None and shown.equal:
-            other = smaller.elsewhere(path, same_program)
+            other = smaller.elsewhere(path)
             if other is None or not other.allowed:
                 return other
-        return self._searches.counterexample(job, path, same_program)
+        return self._searches.counterexample(job, path)
 
     def _independence(self, job: PendingPoint, path: str) -> Independence | None:
         """Return whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
@@ -366,7 +365,7 @@ class Runner:
     def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:
         """Return the reference alone, the reference on the mesh where it has a program there, and the variant.
 
-        A proof holds for every input: one is run all the same, special values in it, to check the compiler.
+        A proof holds for every input, and so does one compiled program: one input, special values in it, checks both.
         """
         point, reference = job.point, self.pair.reference_name
         labels = None

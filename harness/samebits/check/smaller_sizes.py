@@ -101,10 +101,10 @@ class StandIn:
         with _unrecorded():
             return self.finder.lines(self.job, path, label, other, **known)
 
-    def elsewhere(self, path: str, same_program: bool = False) -> Counterexample | None:
+    def elsewhere(self, path: str) -> Counterexample | None:
         """Return other inputs at these sizes at which a leaf differs, if any are known."""
         with _unrecorded():
-            other = self.searches.counterexample(self.job, path, same_program)
+            other = self.searches.counterexample(self.job, path)
         return None if other is None else replace(other, words=f"{other.words} (with smaller arrays: {self.words})")
 
 

@@ -29,10 +29,10 @@ def free_places(array: Array) -> Array:
     nowhere = np.zeros(0, np.int64)
     if values.size < 2 or not np.isfinite(values).all() or _is_structured(values):
         return nowhere
-    _, first, counts = np.unique(values, return_index=True, return_counts=True)
-    few = max(1, values.size // 4)
-    if counts.max() <= few:
+    few, ordered = max(1, values.size // 4), np.sort(values, axis=None)
+    if not np.any(ordered[few:] == ordered[: values.size - few]):  # no number is there more often
         return np.arange(values.size)
+    _, first, counts = np.unique(values, return_index=True, return_counts=True)
     once = np.sort(first[counts == 1])
     return once if once.size > few else nowhere
 

@@ -86,31 +86,35 @@ def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """
     if not floats.is_float(a.dtype):
         wide = np.uint64 if a.dtype == np.uint64 else np.int64
-        x, y = a.astype(wide), b.astype(wide)
-        gap = np.maximum(x, y).view(np.uint64) - np.minimum(x, y).view(np.uint64)
-        return np.full(a.size, KINDS.index("other")), gap, np.ones(a.size, bool)
+        gaps = _gaps(a.astype(wide), b.astype(wide))
+        return np.full(a.size, KINDS.index("other")), gaps, np.ones(a.size, bool)
     nan_a, nan_b = floats.isnan(a), floats.isnan(b)
     inf_a, inf_b = floats.isinf(a), floats.isinf(b)
     finite = ~(nan_a | nan_b | inf_a | inf_b)
-    ulps = np.zeros(a.size, np.uint64)
-    ulps[finite] = floats.distance(a[finite], b[finite])
-    zero_a, zero_b = floats.is_zero(a) & finite, floats.is_zero(b) & finite
-    flushed = (zero_a & floats.is_subnormal(b)) | (zero_b & floats.is_subnormal(a))
-    near = finite & (ulps <= _rounding_limit(a.dtype)) & (floats.is_negative(a) == floats.is_negative(b))
+    places, bits = [floats.ordinals(a), floats.ordinals(b)], [floats.raw_bits(a), floats.raw_bits(b)]
+    ulps = np.where(finite, _gaps(*places), np.uint64(0))
+    zero_a, zero_b = ((place == 0) & finite & floats.has_sign(a.dtype) for place in places)
+    small_a, small_b = (floats.are_subnormal(place, a.dtype) for place in places)
+    same_sign = floats.is_negative(a) == floats.is_negative(b)
     classes: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (
         ("NaN payload", nan_a & nan_b),
         ("NaN vs number", nan_a ^ nan_b),
         ("overflow to infinity", inf_a ^ inf_b),
         ("sign of zero", zero_a & zero_b),
-        ("subnormal flushed", flushed),
-        ("rounding", near),
+        ("subnormal flushed", (zero_a & small_b) | (zero_b & small_a)),
+        ("rounding", finite & (ulps <= _rounding_limit(a.dtype)) & same_sign),
     )
-    codes = np.select(
-        [floats.raw_bits(a) == floats.raw_bits(b), *(where for _, where in classes)],
-        [len(KINDS), *(KINDS.index(kind) for kind, _ in classes)],
-        KINDS.index("other"),
-    )
+    codes = np.full(a.shape, KINDS.index("other"))
+    for kind, where in reversed(classes):
+        codes[where] = KINDS.index(kind)
+    codes[bits[0] == bits[1]] = len(KINDS)
     return codes, ulps, finite
+
+
+def _gaps(x: Array, y: Array) -> Array:
+    """Return how far integers are apart, as unsigned numbers: modulo 2^64 no difference overflows."""
+    gaps: Array = np.maximum(x, y).view(np.uint64) - np.minimum(x, y).view(np.uint64)
+    return gaps
 
 
 def _rounding_limit(dtype: Any) -> int:

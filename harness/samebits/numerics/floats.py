@@ -164,11 +164,15 @@ def is_negative(array: Array) -> NDArray[np.bool_]:
 
 def is_subnormal(array: Array) -> NDArray[np.bool_]:
     """Return where a float is below the smallest normal number and not zero."""
-    if not has_sign(array.dtype):
-        return np.zeros(np.shape(array), bool)
-    smallest = np.asarray(_finfo(array.dtype).smallest_normal, array.dtype)
-    place = np.abs(ordinals(array))
-    return np.asarray((place > 0) & (place < ordinals(smallest)), bool)
+    return are_subnormal(ordinals(array), array.dtype)
+
+
+def are_subnormal(places: NDArray[np.int64], dtype: Any) -> NDArray[np.bool_]:
+    """Return which places of a number line are those of subnormal numbers."""
+    if not has_sign(dtype):
+        return np.zeros(places.shape, bool)
+    smallest, far = ordinals(np.asarray(_finfo(dtype).smallest_normal, dtype)), np.abs(places)
+    return np.asarray((far > 0) & (far < smallest), bool)
 
 
 def show(value: Any) -> str:

@@ -102,12 +102,22 @@ def _distinct(array: Array, ends: Array) -> Array:
 
 def _apart(array: Array, last: int | None = None) -> Array:
     """Move repeats upward to the next number, and those that would then be above the last one back to it."""
-    order, steps = np.argsort(floats.ordinals(array), kind="stable"), np.arange(array.size)
-    places = np.maximum.accumulate(floats.ordinals(array)[order] - steps) + steps
+    before, steps = floats.ordinals(array), np.arange(array.size)
+    order = _ascending(before, floats.width(array.dtype))
+    places = np.maximum.accumulate(before[order] - steps) + steps
     if last is not None:
         places = np.minimum(places, last - (array.size - 1 - steps))
     array[order] = floats.from_ordinals(places, array.dtype)
     return array
+
+
+def _ascending(places: Array, width: int) -> Array:
+    """Return what sorts ordinals of floats of so many bits, equal ones in their order."""
+    index_bits = max(places.size - 1, 0).bit_length()
+    if width + index_bits > 63:
+        return np.argsort(places, kind="stable")
+    # Sorting integers that end with their index takes a tenth of the time of `argsort`.
+    return np.sort(places << index_bits | np.arange(places.size)) & ((1 << index_bits) - 1)
 
 
 # Arrays that a caller has already, as inputs: the array itself, and variations of it.
@@ -340,8 +350,13 @@ def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Arr
     if kind == "ones":
         return np.ones(shape, dtype)
     random = distinct_normal(generator(*names, "random"), shape, np.dtype(dtype), Normal())
-    wide = np.complex128 if floats.is_complex(dtype) else np.float64
-    return random if kind == "random" else (random.astype(wide) * -3).astype(dtype)
+    return random if kind == "random" else scaled(random)
+
+
+def scaled(random: Array) -> Array:
+    """Return the scaled cotangent of a random one."""
+    wide = np.complex128 if floats.is_complex(random.dtype) else np.float64
+    return (random.astype(wide) * -3).astype(random.dtype)
 
 
 def drawn_values(

@@ -56,9 +56,11 @@ def questions(
     args, dtype, case = sides.args(reference[1]), reference[1].dtype, reference[1].case
     outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
     first, second = (real_program(program.traced.jaxpr) for program in programs)
-    by_label = {}
+    by_label, known = {}, dict[int, dict[str, Input]]()
     for label, (record, cotangents) in inputs.items():
-        flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype, case)
+        if id(record) not in known:  # inputs with other cotangents share their record
+            known[id(record)] = {name: input_of(name, args[name], array, case) for name, array in record.items()}
+        flat = _inputs(args, known[id(record)], cotangents if direction == "gradient" else None, dtype)
         by_label[label] = Question(first, second, flat, outputs, platform)
     return by_label
 
@@ -196,10 +198,9 @@ def traced_program(sides: TracedSides, direction: str, side: str, site: Site) ->
 
 
 def _inputs(
-    args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str, case: Case
+    args: Mapping[str, Arg], known: Mapping[str, Input], cotangents: Mapping[str, Array] | None, dtype: str
 ) -> tuple[Input, ...]:
     """Return the flat inputs in the order in which jax flattens the arguments of a side's program."""
-    known = {name: input_of(name, args[name], array, case) for name, array in record.items()}
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}

@@ -14,28 +14,15 @@ probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019, theorem 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from samebits.interpret import dot_general, literals
+from samebits.interpret import literals
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.rounding_error.rules import (
-    ELEMENTWISE,
-    PASSES,
-    ErrorChange,
-    FormatRounding,
-    Growth,
-    Rule,
-    RuleOperands,
-    compounded,
-    extreme,
-    format_of,
-    precision_of,
-    taken_as,
-)
+from samebits.interpret.rounding_error.rules import PASSES, RULES, extreme, flushed, format_of, likely, taken_as, worst
+from samebits.interpret.rounding_error.step_bounds import settle
 from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, blamed, lifted, longest_sum
 from samebits.interpret.sorting import ORDERED
 from samebits.numerics import floats
@@ -46,170 +33,8 @@ _SUMS = frozenset({"cumsum", "reduce_sum", "scatter-add"})
 _ADDS = _SUMS | {"add", "add_any", "sub"}
 _OVER_DEVICES = frozenset({"psum", "psum2", "psum_invariant", "reduce_scatter", "psum_scatter"})
 
-_LAMBDA = 5.0  # a likely bound of a sum of n terms fails with probability below 2 n exp(-12.5), about 7e-6 n
-
-
-def worst(n: Any, unit: float) -> Any:
-    """The relative error of n roundings, all at their largest and of one sign."""
-    return n * unit
-
-
-def likely(n: Any, unit: float) -> Any:
-    """The relative error of n roundings of random signs."""
-    return np.minimum(n * unit, np.expm1(_LAMBDA * np.sqrt(n) * unit + n * unit**2 / (1 - unit)))
-
-
-def _sum(ops: RuleOperands) -> ErrorChange:
-    """Terms that are zero cost nothing. A `scatter-add` is a sum at each of its targets."""
-    places = (0, 2) if ops.step.name == "scatter-add" else (0,)
-
-    def total(terms: list[Array]) -> Array:
-        return ops.again(terms[0], ops.x[1], terms[1]) if len(places) == 2 else ops.again(*terms)
-
-    sizes = [np.abs(ops.x[place]) + ops.e[place] for place in places]
-    reach, count = total(sizes), total([(size > 0).astype(np.float64) for size in sizes])
-    roundings, kind = np.maximum(count - 1, 0), ops.format
-    absolute = ops.growth(roundings, kind.unit) * reach + roundings * kind.flush
-    return ErrorChange(total([ops.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
-
-
-def _product(ops: RuleOperands) -> ErrorChange:
-    (x,), (e,), kind, params = ops.x, ops.e, ops.format, ops.step.params
-    size, count = np.abs(x) + e, x.shape[params["axis"]] if "axis" in params else x.size // max(ops.y.size, 1)
-    grown, reach = ops.again(size), ops.again(np.maximum(size, 1))
-    # A product of some of the factors may be flushed to zero, and the others may be large.
-    lost = np.where((ops.again(np.minimum(size, 1)) < kind.tiny) & (grown > 0), kind.flush * reach, 0)
-    return ErrorChange(grown - np.abs(ops.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
-
-
-def _accumulator(ops: RuleOperands, operands: list[FormatRounding]) -> FormatRounding:
-    """The format in which products are added up: matrix units do so in at least float32.
-
-    XLA:CPU may add in the dtype of the result: with jax 0.12.0 the product of a one-hot and a bfloat16 matrix adds
-    4096 times 0.01 up to 32. A GPU's tensor cores cut off where they align terms; of float8 they keep 14 bits or so.
-    """
-    if ops.platform == "cpu":
-        return ops.format
-    wide = max(ops.format, format_of(np.dtype(np.float32)), key=lambda kind: kind.digits)
-    short = ops.platform == "gpu" and any(kind.digits <= 4 for kind in operands)
-    return replace(wide, unit=2.0**-13 if short else 2 * wide.unit)
-
-
-def _dot_general(ops: RuleOperands) -> ErrorChange:
-    (ea, eb), operands = ops.e, [format_of(kind.dtype) for kind in ops.step.inputs]
-    a, b = (np.abs(x) for x in ops.x)
-    moved = ops.again(a, eb) + ops.again(ea, b + eb) if ea.any() or eb.any() else np.zeros(ops.y.shape)
-    reach, nonzero = ops.again(a, b) + moved, [a + ea > 0, b + eb > 0]
-    count = np.full(ops.y.shape, float(dot_general.length(ops.step)))
-    if not all(array.all() for array in nonzero):
-        count = ops.again(*(array.astype(np.float64) for array in nonzero))
-    sums = _accumulator(ops, operands)
-    passes, digits, loss = PASSES[ops.platform][precision_of(ops.step)]
-    lost = sum(loss for kind in operands if digits < kind.digits <= 24)
-    # Products of short numbers are exact in a long format, those with the ones of a one-hot matrix in any.
-    ones = any(not e.any() and bool(((x == 0) | (x == 1)).all()) for x, e in ((a, ea), (b, eb)))
-    exact = ones or sum(kind.digits for kind in operands) <= sums.digits
-    roundings = np.maximum(count * (passes if lost else 1) - exact, 0)
-    smallest = np.min((a + ea)[nonzero[0]], initial=np.inf) * np.min((b + eb)[nonzero[1]], initial=np.inf)
-    absolute = (ops.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
-    absolute += (roundings + count * (smallest < sums.tiny)) * sums.flush
-    rounded = float(sums.digits > ops.format.digits)
-    return ErrorChange(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
-
-
-RULES: dict[str, Rule] = {
-    **ELEMENTWISE,
-    **dict.fromkeys(("cumsum", "reduce_sum", "scatter-add"), _sum),
-    **dict.fromkeys(("cumprod", "reduce_prod"), _product),
-    "dot_general": _dot_general,
-}
-"""What every covered operation on floats does to the bound."""
-
 SPREAD = ("cummax", "cummin", "reduce_max", "reduce_min", "sort", "top_k")
 """Choices whose result is one of the elements, whichever it is, so that it has one of their errors."""
-
-
-BLOCK = 1 << 14
-"""Elements that a rule of elementwise operations takes at once: what it makes on the way stays in the cache."""
-
-
-class _Settled(NamedTuple):
-    """The new bound of some elements; the largest result, reach, error of the operands, and error that is added."""
-
-    error: Array
-    largest: Array
-    summands: int
-    kind: FormatRounding
-
-
-def settle(
-    step: Step, x: Sequence[Array], errors: Sequence[Array], y: Array, growth: Growth, platform: str
-) -> tuple[Array, float, int]:
-    """The new bound, the largest part of it that a step adds relative to its result, and the number of summands.
-
-    Args:
-        step, x, y: the operation, its exact operands and its exact result.
-        errors: the bounds of the operands.
-        growth, platform: as of `RuleOperands`.
-    """
-
-    def part(x: Sequence[Array], errors: Sequence[Array], y: Array) -> _Settled:
-        flushed = [_flushed(*operand) for operand in zip(x, errors, step.inputs, strict=True)]
-        return _settled(RuleOperands(step, x, flushed, y, growth, platform))
-
-    if step.name in ELEMENTWISE and y.size > 2 * BLOCK and all(each.shape in ((), y.shape) for each in x):
-        flat, bounds = ([each.reshape(-1) if each.shape else each for each in arrays] for arrays in (x, errors))
-        slices = [slice(start, start + BLOCK) for start in range(0, y.size, BLOCK)]
-        parts = [part(_at(flat, where), _at(bounds, where), y.reshape(-1)[where]) for where in slices]
-        error = np.concatenate([each.error for each in parts]).reshape(y.shape)
-    else:
-        parts = [part(x, errors, y)]
-        error = parts[0].error
-    largest, whole, inherited, local = np.max([each.largest for each in parts], axis=0).tolist()
-    kind = parts[0].kind
-    # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
-    # digits to lose.
-    scale = max(largest if largest > max(1e-12 * whole, inherited) else whole, kind.tiny / kind.unit)
-    return error, local / scale, max(each.summands for each in parts)
-
-
-def _at(arrays: Sequence[Array], where: slice) -> list[Array]:
-    return [array[where] if array.shape else array for array in arrays]
-
-
-def _settled(ops: RuleOperands) -> _Settled:
-    change, y = RULES[ops.step.name](ops), ops.y
-    kind, finite, size_of_y = change.format or ops.format, np.isfinite(y), np.abs(y)
-    elementwise = ops.step.name in ELEMENTWISE
-    unsure = sum(ops.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in ops.e))
-    moved = np.broadcast_to(change.propagated, y.shape)
-    if np.isnan(moved).any():
-        moved = np.where(np.isnan(moved), np.where(unsure, np.inf, 0), moved)
-    size = size_of_y + moved
-    # A function may be computed from a quarter of its argument, which is flushed earlier.
-    small = (size_of_y - moved < 4 * kind.tiny) & (np.asarray(change.units) > 0)
-    rounded = np.where(size > 0, change.units * kind.unit * size + np.where(small, 4 * kind.flush, 0), 0)
-    if change.correct:
-        rounded = np.where(~unsure & kind.holds(y) & (size_of_y >= kind.tiny), 0, rounded)
-    local = rounded + change.absolute
-    reach = size if change.reach is None else change.reach
-    local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
-    # An exact infinity stays one.
-    error = moved + local if finite.all() else np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
-    largest = [_largest(each, finite) for each in (size_of_y, reach, moved, local)]
-    return _Settled(error, np.array(largest), int(np.max(change.summands, initial=0)), kind)
-
-
-def _largest(sizes: Any, where: Array) -> float:
-    """The largest of some sizes, at least 0."""
-    if np.shape(sizes) != where.shape:
-        sizes = np.broadcast_to(sizes, where.shape)
-    return float(np.maximum.reduce(sizes, axis=None, initial=0.0, where=where))
-
-
-def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
-    """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
-    return settle(step, exact, [np.zeros(np.shape(array)) for array in exact], y, worst, platform)
 
 
 class RoundingDomain:
@@ -248,8 +73,8 @@ class RoundingDomain:
             return np.asarray(np.concatenate([getattr(value, name).reshape(-1) for value in bounded])[index])
 
         value = moved("value")
-        error = _flushed(value, moved("error"), kind)
-        usual = _flushed(value, moved("likely"), kind) if self.usual else error
+        error = flushed(value, moved("error"), kind)
+        usual = flushed(value, moved("likely"), kind) if self.usual else error
         return BoundedValue(value, error, usual, blamed(bounded), longest_sum(bounded))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
@@ -350,13 +175,3 @@ def _spread(step: Step, x: Array, e: Array) -> Array:
         running = np.asarray(np.maximum.accumulate(turned, axis))
         return np.flip(running, axis) if params["reverse"] else running
     return np.asarray(np.max(e, params.get("dimension", params.get("axis", -1)), keepdims=True))
-
-
-def _flushed(value: Array, error: Array, kind: Type) -> Array:
-    """The error of an operand, which may be taken as zero where it is subnormal."""
-    tiny = format_of(kind.dtype).tiny if kind.is_float else 0.0
-    if not tiny or format_of(kind.dtype).flush < tiny:
-        return error
-    size = np.abs(value)
-    with np.errstate(invalid="ignore"):  # of infinite numbers with infinite bounds, which stay as they are
-        return np.where((size - error < tiny) & (size + error > 0), error + np.minimum(size + error, tiny), error)

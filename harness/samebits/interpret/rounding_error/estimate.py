@@ -18,8 +18,9 @@ from samebits.interpret.equation import Array, Step
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.rounding_error.domain import RoundingDomain, own_error
+from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.rules import taken_as
+from samebits.interpret.rounding_error.step_bounds import own_error
 from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, exactly, lifted
 from samebits.numerics import floats
 

@@ -21,10 +21,9 @@ from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
-from samebits.interpret.rounding_error import domain as rounding
-from samebits.interpret.rounding_error import rules
-from samebits.interpret.rounding_error.domain import RULES, RoundingDomain
-from samebits.interpret.rounding_error.rules import RuleOperands
+from samebits.interpret.rounding_error import domain, rules, step_bounds
+from samebits.interpret.rounding_error.domain import RoundingDomain
+from samebits.interpret.rounding_error.rules import RULES, RuleOperands
 from samebits.interpret.rounding_error.value import BoundedValue, exactly
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import cotangent, differentiable, records
@@ -186,7 +185,7 @@ def test_the_error_handed_on_is_the_largest_and_not_much_more() -> None:
         e = [10 ** rng.uniform(-6, -0.5, kind.shape) for _ in ranges]
         with np.errstate(all="ignore"):
             (y,) = evaluate(step, x)
-            moved = np.asarray(RULES[name](RuleOperands(step, x, e, y, rounding.worst, "cpu")).propagated)
+            moved = np.asarray(RULES[name](RuleOperands(step, x, e, y, rules.worst, "cpu")).propagated)
             signs = itertools.product((-1, -0.5, 0.5, 1), repeat=len(x))
             ends = [evaluate(step, [a + s * b for a, b, s in zip(x, e, by, strict=True)])[0] for by in signs]
         known, far = np.isfinite(moved) & np.isfinite(y), np.max(np.abs(np.array(ends) - y), axis=0)
@@ -233,7 +232,7 @@ def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch
 
     assert used(function, terms) <= 1
     assert "scatter-add[bfloat16, 4096 summands] at " in (interpreted(function, terms)[0][0].loses_most or "")
-    monkeypatch.setattr(rounding, "worst", lambda n, unit: np.minimum(n, 1) * unit)
+    monkeypatch.setattr(domain, "worst", lambda n, unit: np.minimum(n, 1) * unit)
     assert used(function, terms) > 1
 
 
@@ -241,7 +240,7 @@ def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch
 def test_numbers_flushed_to_zero_lie_inside_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     x, honest = jnp.asarray([1.2e-38, 3e-38, 1e-30], jnp.float32), rules.format_of
     assert used(lambda x: x * 0.5, x) <= 1
-    for module in (rules, rounding):
+    for module in (rules, domain, step_bounds):
         monkeypatch.setattr(module, "format_of", lambda d: dataclasses.replace(honest(d), tiny=0.0, flush=0.0))
     assert used(lambda x: x * 0.5, x) > 1
 
