@@ -13,6 +13,7 @@ from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import CouldNotRun, MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import undone
+from samebits.host.time_limit import require_time
 from samebits.numerics.bits import Comparison, same_bits
 from samebits.programs.asked import Asked
 from samebits.programs.captured_values import equations
@@ -166,6 +167,11 @@ def cross_check_input(inputs: Iterable[str], direction: Direction) -> str:
     Of each record the first cotangent is the random one.
     """
     return list(inputs)[-len(COTANGENTS) if direction == "gradient" else -1]
+
+
+def one_cotangent_each(inputs: Iterable[str], direction: Direction) -> list[str]:
+    """Return the inputs at which one program runs that both sides are: every record, of cotangents the random one."""
+    return list(inputs)[:: len(COTANGENTS) if direction == "gradient" else 1]
 
 
 _NOTHING = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
@@ -406,6 +412,7 @@ class Execution:
     def _called(
         self, program: Program, call: tuple[Any, ...], direction: Direction, like: HostTree | None = None
     ) -> Fetched:
+        require_time()
         group = self.sides.programs.group
         # Only a callback runs code of the user's here.
         calls = undone(f"{program.label.partition(', case')[0]}, in a callback,") if program.calls_python else None

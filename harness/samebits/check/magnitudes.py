@@ -77,7 +77,7 @@ def at_magnitudes(usual: OtherInputs) -> dict[str, Counterexample]:
         usual: the inputs of a case.
     """
     proofs, job = usual.proofs, usual.job
-    if not usual.first or proofs.movement(job).holds:
+    if not usual.first or proofs.movement(job).holds or (job.programs and proofs.same_program(job)):
         return {}
     leaves = [path for path in usual.leaves if not floats.is_complex(usual.ran[0][path].dtype)]
     return first_found(leaves, _inputs(usual), lambda tried, path: _apart(usual, tried, path))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -193,15 +194,16 @@ class Searches:
         self._proofs, self._searches, self._executed = proofs, searches, executed
         self._found = functools.lru_cache(maxsize=CACHED * len(searches))(self._searched)
 
-    def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
+    def counterexample(self, job: PendingPoint, path: str, same_program: bool = False) -> Counterexample | None:
         """Return other inputs at which a leaf differs, or is not what is written; of two doubtful ones, both.
 
         Args:
             job: the point.
             path: the leaf.
+            same_program: both sides are, so that nothing that is written takes them apart.
         """
         searched = self._best_found(job, path)
-        if searched is not None and searched.allowed:
+        if same_program or (searched is not None and searched.allowed):
             return searched
         written = self._proofs.counterexample(job, path)
         if searched is None or written is None or written.allowed:
@@ -297,8 +299,11 @@ def at_index_values(usual: OtherInputs) -> dict[str, Counterexample]:
     Args:
         usual: the inputs of a case.
     """
-    moved = usual.proofs.movement(usual.job).holds
-    return first_found(usual.leaves, _index_values_tried(usual), lambda other, path: _wrong(other, path, moved))
+    moved, tried = usual.proofs.movement(usual.job).holds, _index_values_tried(usual)
+    first = next(tried, None)
+    if first is None:
+        return {}
+    return first_found(usual.leaves, itertools.chain([first], tried), lambda other, path: _wrong(other, path, moved))
 
 
 def _wrong(inputs: OtherInputs, path: str, moved: bool) -> Counterexample | None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from samebits.check.budget import Budget
 from samebits.check.picture import LeafArrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
@@ -67,6 +68,7 @@ class LeafOutcome:
         for_all: what is shown for all sizes of a family, `proved` or `rounding`; None where nothing is, or not asked.
         family: which these are.
         no_family: why nothing is.
+        budget: the time for its evidence, and what was not reached in it; more may be while it is judged.
     """
 
     comparison: Comparison
@@ -99,6 +101,7 @@ class LeafOutcome:
     for_all: Literal["proved", "rounding"] | None = None
     family: SizesShown | None = None
     no_family: str | None = None
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,17 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from samebits.check.budget import FORMULAS_SHARE, OUT_OF_TIME, Budget
 from samebits.check.cross_checks import CrossChecks, proved_outcomes, size_proofs
 from samebits.check.evidence import EvidenceCollector
-from samebits.check.execution import Execution, MovementProof, PendingPoint, cross_check_input, declared_arrays
+from samebits.check.execution import (
+    Execution,
+    MovementProof,
+    PendingPoint,
+    cross_check_input,
+    declared_arrays,
+    one_cotangent_each,
+)
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
 from samebits.check.other_inputs import Searches, at_index_values, at_other_cotangents
@@ -92,7 +100,7 @@ class Runner:
             check_proofs()
             programs.tested = True
         pair.check_argument_names()
-        self.pair, self.assuming = pair, effort.assuming
+        self.pair, self.assuming, self.budget = pair, effort.assuming, effort.budget
         self.sides = TracedSides(pair, programs)
         self.execution = Execution(self.sides, effort.repeats, effort.idle_axes)
         self.evidence = EvidenceCollector(self.execution)
@@ -166,7 +174,7 @@ class Runner:
             return PointRun(outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, executed=executed)
         proof = self.proofs.movement(job)
         same_program = not proof.holds and self.proofs.same_program(job)
-        alone, on_mesh, variant = self._run(job, proof.holds or same_program)
+        alone, on_mesh, variant = self._run(job, proof.holds, same_program)
         if not any(tree.leaves for tree in alone.trees.values()):
             raise NothingCompared(
                 f"'{reference}' returned no arrays; there is nothing to compare: return what it computes"
@@ -237,12 +245,15 @@ class Runner:
         smaller = None if proved or self._smaller is None else self._smaller.of(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
-        outcomes = []
+        outcomes, budget = [], Budget.from_now(self.budget)
         for path, (comparison, where) in compare_outputs(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
+            budget = budget.for_leaf()
             shown = proof.holds or (same_program and comparison.equal)
-            known, evidence, no_evidence = self._formulas(job, path, comparison, (alone, variant), shown, smaller)
+            known, evidence, no_evidence = self._formulas(
+                job, path, comparison, (alone, variant), smaller, budget, proved=shown
+            )
             undefined = known.undefined if isinstance(known, Unproved) else None
             if unstable is not None:
                 evidence, no_evidence = None, None
@@ -275,9 +286,10 @@ class Runner:
                     same_program=same_program,
                     assumed=proof.assumed,
                     assuming=self.assuming,
-                    everywhere=self._independence(job, path) if comparison.equal and not proved else None,
-                    elsewhere=None if same_program else partial(self._elsewhere, job, path, smaller),
+                    everywhere=self._independence(job, path, budget) if comparison.equal and not proved else None,
+                    elsewhere=partial(self._elsewhere, job, path, smaller, budget, same_program),
                     lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
+                    budget=budget,
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )
@@ -289,40 +301,57 @@ class Runner:
         path: str,
         comparison: Comparison,
         ran: tuple[ProgramOutputs, ProgramOutputs],
-        proved: bool,
         smaller: StandIn | None,
+        budget: Budget,
+        *,
+        proved: bool,
     ) -> tuple[FieldIdentity | Unproved, RoundingEvidence | None, str | None]:
         """Return whether a leaf is the same formula on both sides, and where bits differ what is measured, or why not.
 
         What is shown at smaller sizes counts where large arrays do not say otherwise in float64.
         """
-        shown = None if smaller is None else smaller.field_identity(path)
+        measured = partial(self._measured, job, path, comparison, *ran)
+        shown = None
+        if smaller is not None:
+            shown = budget.within("formulas", partial(smaller.field_identity, path), None, FORMULAS_SHARE)
         if shown is not None and comparison.equal and shown.equal:
             return shown, None, None
         if shown is not None and not comparison.equal:
-            evidence, no_evidence = self._measured(job, path, comparison, *ran, shown)
+            evidence, no_evidence = budget.within("accuracy", partial(measured, shown), (None, OUT_OF_TIME))
             if evidence is not None and evidence.is_same_in_float64 is shown.equal:
                 return shown, evidence, no_evidence
-        known = Unproved("") if proved else self.proofs.field_identity(job, path)
+            if budget.unreached:  # at full size nothing confirms it
+                return Unproved(OUT_OF_TIME), evidence, no_evidence
+        known: FieldIdentity | Unproved = Unproved(OUT_OF_TIME if budget.unreached else "")
+        if not proved and not budget.unreached:
+            whole = partial(self.proofs.field_identity, job, path)
+            known = budget.within("formulas", whole, Unproved(OUT_OF_TIME), FORMULAS_SHARE)
         if comparison.equal:
             return known, None, None
-        return known, *self._measured(job, path, comparison, *ran, known)
+        return known, *budget.within("accuracy", partial(measured, known), (None, OUT_OF_TIME))
 
-    def _elsewhere(self, job: PendingPoint, path: str, smaller: StandIn | None) -> Counterexample | None:
+    def _elsewhere(
+        self, job: PendingPoint, path: str, smaller: StandIn | None, budget: Budget, same_program: bool
+    ) -> Counterexample | None:
         """Return other inputs at which a leaf differs; at smaller sizes, unless these would make it `different`."""
-        shown = None if smaller is None else smaller.field_identity(path)
-        if smaller is not None and shown is not None and shown.equal:
-            other = smaller.elsewhere(path)
-            if other is None or not other.allowed:
-                return other
-        return self._searches.counterexample(job, path)
 
-    def _independence(self, job: PendingPoint, path: str) -> Independence | None:
+        def searched() -> Counterexample | None:
+            shown = None if smaller is None else smaller.field_identity(path)
+            if smaller is not None and shown is not None and shown.equal:
+                other = smaller.elsewhere(path)
+                if other is None or not other.allowed:
+                    return other
+            return self._searches.counterexample(job, path, same_program)
+
+        return budget.within("other inputs", searched, None)
+
+    def _independence(self, job: PendingPoint, path: str, budget: Budget) -> Independence | None:
         """Return whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
         where = {name: getattr(job.point, name) for name in Point.__slots__}
         if self.pair.contract(**where, leaf=path).lowest != "bitwise":
             return None
-        return self.proofs.independence(job, path)
+        asked = partial(self.proofs.independence, job, path)
+        return budget.within("other machines", asked, Independence(False, OUT_OF_TIME))
 
     def _measured(
         self,
@@ -362,16 +391,20 @@ class Runner:
             elsewhere=partial(self._searches.counterexample, job, path),
         )
 
-    def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:
+    def _run(
+        self, job: PendingPoint, proved: bool, same_program: bool
+    ) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:
         """Return the reference alone, the reference on the mesh where it has a program there, and the variant.
 
-        A proof holds for every input, and so does one compiled program: one input, special values in it, checks both.
+        A proof holds for every input: one is run all the same, special values in it, to check the compiler. Where both
+        sides are one program, each record shows whether it gives numbers, and the same ones again.
         """
         point, reference = job.point, self.pair.reference_name
         labels = None
-        if proved:
+        if proved or same_program:
             inputs = self.execution.inputs(job.alone, reference, point.direction)
             labels = [cross_check_input(inputs, point.direction)]
+            labels = labels if proved else one_cotangent_each(inputs, point.direction)
         sides = (
             ("alone", reference, job.alone),
             ("reference", reference, job.on_mesh),

@@ -43,7 +43,9 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         comparison, label = elsewhere, ruled.decisive.where
         element = None if elsewhere.witness is None else replace(elsewhere.witness, input=label)
         outcome = replace(outcome, evidence=None, arrays=partial(LeafArrays, {label: ruled.decisive.values}, {}))
-    evidence = "; ".join((*filter(None, [ruled.ruling.evidence]), *_elsewhere(run), *run.remarks)) or None
+    named = named_lines(ruled, outcome)
+    words = (ruled.ruling.evidence, *_elsewhere(run), outcome.budget.missed, *run.remarks)
+    evidence = "; ".join(filter(None, words)) or None
     errors = Errors() if outcome.evidence is None else outcome.evidence.errors
     return Finding(
         place=at(pair.name, point, comparison.path),
@@ -68,7 +70,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
             alone=run.executed_elsewhere is not None,
             not_interpreted=outcome.not_interpreted,
         ),
-        named=named_lines(ruled, outcome),
+        named=named,
         run=run.executed,
         seconds=round(run.seconds, 4),
         replay=replay,
@@ -109,7 +111,8 @@ def named_lines(ruled: Ruled, outcome: LeafOutcome) -> NamedLines:
         return NamedLines()
     if ruled.decisive is None and outcome.promises is not None:  # as written, both sides are the same
         return NamedLines()
-    return outcome.lines(None if ruled.decisive is None else ruled.decisive.question)
+    at = None if ruled.decisive is None else ruled.decisive.question
+    return outcome.budget.within("lines", partial(outcome.lines, at), NamedLines())
 
 
 def judge_refusal(

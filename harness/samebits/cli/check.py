@@ -27,6 +27,7 @@ class CheckOptions(
     no_skips: Annotated[bool, option("Fail where a mesh does not fit, instead of skipping it.")] = False
     shake: Annotated[bool, option("Repeat under compiler options that change rounding; list fragile bits.")] = False
     no_assumptions: options.NoAssumptions = False
+    budget: options.Budget = None
     all_sizes: Annotated[
         bool,
         option("Also prove variants for every size (auto mode); where all bits are proved, run one point only."),
@@ -57,7 +58,7 @@ class CheckOptions(
         Raises:
             RequestError: two do.
         """
-        self.alone_only("workers", "memory", "timeout", "resume", "journal", "shard", "shake", "ray")
+        self.alone_only("workers", "memory", "timeout", "resume", "journal", "shard", "shake", "ray", "budget")
         if self.shake and self.ray is not None:
             raise RequestError(
                 "--shake checks again in processes of this machine, not on Ray: leave out one of the two"
@@ -92,6 +93,7 @@ def check(chosen: CheckOptions) -> int:
             shake=chosen.shake,
             assuming=not chosen.no_assumptions,
             all_sizes=chosen.all_sizes,
+            budget=chosen.budget,
             # A request for certain points, or for more of each, executes every point: nothing is left to a proof alone.
             sparing=request == Request() and not chosen.shake and chosen.repeat == 2,
         ),

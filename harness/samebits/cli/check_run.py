@@ -132,8 +132,13 @@ def load_inputs(
 
 
 def _cache(task: CheckTask, loaded: Sequence[LoadedPair], here: Environment) -> VerdictCache | None:
-    """Return what earlier runs remember; None for functions without a declaration, and for processes in lockstep."""
-    if not loaded or task.settings.group is not None or any(item.locator.rerun is not None for item in loaded):
+    """Return what earlier runs remember; None for functions without a declaration, in lockstep, and within a budget."""
+    if (
+        not loaded
+        or task.effort.budget is not None
+        or task.settings.group is not None
+        or any(item.locator.rerun is not None for item in loaded)
+    ):
         return None
     # What other machines have installed is not known here: there, results are journaled and not remembered.
     entries = shared_entries() if task.settings.ray is None else None

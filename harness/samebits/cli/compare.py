@@ -62,6 +62,7 @@ class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
     mesh: Annotated[str, option("The mesh of the second, as in dp2_tp4.", "NAME")] = "none"
     mode: Annotated[str, option("Its axes.", choices=("auto", "explicit"))] = "auto"
     no_assumptions: options.NoAssumptions = False
+    budget: options.Budget = None
     devices: options.Devices = None
     platform: options.Platform = None
 

@@ -48,7 +48,8 @@ def compare_functions(chosen: CompareFunctionsOptions, run: CommandRun) -> Docum
     """
     run.worded = lambda text: re.sub(r"^pair '\w+': ", "", in_options(text))  # the problem names the functions itself
     assuming = not chosen.no_assumptions
-    task = CheckTask(request=Request(), settings=IN_PROCESS, effort=Effort(assuming=assuming), audited=False)
+    effort = Effort(assuming=assuming, budget=chosen.budget)
+    task = CheckTask(request=Request(), settings=IN_PROCESS, effort=effort, audited=False)
     if chosen.platform is not None:  # before code of the user's is imported, which may take long
         require_answer()
     locator, pair = (

@@ -149,12 +149,22 @@ def _type(hint: Any, of: Parameter) -> Any:
         return click.Path(path_type=Path)
     if hint in (int, float) and (of.least is not None or of.above is not None):
         ranged: Callable[..., click.ParamType[Any]] = click.IntRange if hint is int else click.FloatRange
+        ranged = Seconds if of.metavar == "SECONDS" else ranged
         return ranged(min=of.least if of.above is None else of.above, min_open=of.above is not None)
     if hint not in (str, int, float, bool):
         raise TypeError(
             f"a field of {hint} cannot be an option; expected bool, int, float, str, Path, Literal, a tuple"
         )
     return hint
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, which may end with `s`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read one value."""
+        number: Any = value.removesuffix("s") if isinstance(value, str) else value
+        return float(super().convert(number, param, ctx))
 
 
 class RecordCommand(click.Command):

@@ -37,6 +37,14 @@ Full = Annotated[bool, option("Run all combinations of settings, not the default
 NoAssumptions = Annotated[
     bool, option("Accept no proof that assumes anything beyond shapes and rounding (comparisons, ranges, integers).")
 ]
+Budget = Annotated[
+    float | None,
+    option(
+        "How long evidence is gathered for each point, as in 60s: the strongest first, and what is missed is said.",
+        "SECONDS",
+        above=0,
+    ),
+]
 NoCache = Annotated[bool, option("Compile anew, and cache nothing.")]
 Verbose = Annotated[bool, option("Print every row and every failure, not one screen.")]
 Whole = Annotated[bool, option("With --markdown: all of it, for a page; by default at most 60 lines.")]

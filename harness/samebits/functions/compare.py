@@ -46,7 +46,7 @@ def assert_same(
             name; by default each array's own sharding, or else its dimensions are split over the axes in their order.
         accept: the lowest verdict that passes: `proved`, `bitwise` or `rounding`. By default the same bits of what only
             moves data, and rounding of what computes.
-        more: `gradients=False`, `seeds=3`, `accuracy=4`, `assumptions=False`, `rename={"q": "query"}`,
+        more: `gradients=False`, `seeds=3`, `accuracy=4`, `budget=60`, `assumptions=False`, `rename={"q": "query"}`,
             `adapt=Adapt(...)`, `has_aux=True`, `name=...`, `exactly=("ids",)`, `values={"ids": Integers(high=8)}`, as
             in `CompareOptions`; and keyword arguments of the functions.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -38,6 +39,8 @@ class CompareOptions:
         rename: by the name of an argument that is passed by keyword, what the second function calls it.
         adapt: how the arguments and outputs of the second function correspond to those of the first.
         has_aux: whether the functions return `(outputs, auxiliary)`, of which only the first is differentiated.
+        budget: how many seconds evidence is gathered, forward and gradient each, the strongest first; what is not
+            reached is said, and never called more than it is. None, the default, has no end.
         assumptions: whether a verdict may rest on a proof with assumptions beyond shapes and rounding; True by default.
         ignore: outputs that are not compared, by shell patterns over their paths with dots, such as `cache.*`: what one
             function alone returns, or writes into an argument. What is ignored is said in a note.
@@ -63,6 +66,7 @@ class CompareOptions:
     rename: Mapping[str, str] = field(default_factory=dict)
     adapt: Adapt | None = None
     has_aux: bool = False
+    budget: float | None = None
     assumptions: bool = True
     ignore: tuple[str, ...] = ()
     name: str | None = None
@@ -75,6 +79,8 @@ class CompareOptions:
             raise RequestError(f"accept={short_text(self.accept)}; expected one of {', '.join(ACCEPTED)}, or None")
         if not isinstance(self.seeds, int) or self.seeds < 1:
             raise RequestError(f"seeds={short_text(self.seeds)}; expected a number of at least 1")
+        if self.budget is not None and not (isinstance(self.budget, int | float) and 0 < self.budget < math.inf):
+            raise RequestError(f"budget={short_text(self.budget)}; expected a number of seconds above 0, or None")
         try:
             check_accuracy("accuracy", self.accuracy)
         except DeclarationError as error:

@@ -64,7 +64,7 @@ def run_functions(request: CompareRequest) -> Comparing:
     locator = Locator(name=pair.name, rerun=rerun())
     ran = function_plan(pair)
     meshes: dict[tuple[str, str], Any] = {(pair_mesh(pair).id, pair.modes[0]): built}
-    effort = session().effort(assuming=request.options.assumptions)
+    effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
     leaves = tuple(run_points(pair, locator, ran.points, programs, effort, meshes))
     return compared(pair, with_call_assumptions(leaves, pair, assuming=effort.assuming), begin, notes)
 

@@ -21,9 +21,10 @@ class SharedPrograms:
         self._names: OrderedDict[str, None] = OrderedDict()
         self._tested = False
 
-    def effort(self, *, assuming: bool = True) -> Effort:
+    def effort(self, *, assuming: bool = True, budget: float | None = None) -> Effort:
         """Return how hard the points of a comparison are tried: only the first of a process tests the checker."""
-        effort = Effort(selftest=not self._tested, idle_axes=True, assuming=assuming and REPORTING.assuming)
+        assuming = assuming and REPORTING.assuming
+        effort = Effort(selftest=not self._tested, idle_axes=True, assuming=assuming, budget=budget)
         self._tested = True
         return effort
 

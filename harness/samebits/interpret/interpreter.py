@@ -16,6 +16,7 @@ import numpy as np
 
 from samebits.errors import MissingRule
 from samebits.host.blas_threads import one_blas_thread
+from samebits.host.time_limit import require_time
 from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.complex_pairs import ComplexPair, by_parts, complex_step, part
@@ -149,6 +150,7 @@ class Interpreter:
             environment[var] = self.constant(const, type_of(var.aval))
         environment.update(zip(jaxpr.invars, args, strict=True))
         for eqn, unused in zip(jaxpr.eqns, self._steps.unused_after(jaxpr), strict=True):
+            require_time()
             outputs = self.equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
             environment.update(zip(eqn.outvars, outputs, strict=True))
             for var in unused:

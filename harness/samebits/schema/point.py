@@ -35,6 +35,7 @@ class Effort:
         idle_axes: whether a mesh may have axes that split nothing, where another one does.
         all_sizes: whether variants are proved for all sizes too, and executed once where that holds of all their bits.
         sparing: whether points that labels prove are executed on some meshes and dtypes only (`check.cross_checks`).
+        budget: how long evidence on a point is gathered, in seconds; None has no end.
     """
 
     repeats: int = 2
@@ -44,6 +45,7 @@ class Effort:
     idle_axes: bool = False
     all_sizes: bool = False
     sparing: bool = False
+    budget: float | None = None
 
 
 USUAL = Effort()
