@@ -28,12 +28,14 @@ from samebits.check.sequential_test import More, Ratios
 from samebits.check.smaller_sizes import is_smaller
 from samebits.errors import CouldNotRun, DeclarationError, NotCovered
 from samebits.host.cache_keys import ByIdentity, digest_of
+from samebits.host.isolation import note
+from samebits.host.memory import GIB, gibibytes, total_memory
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field_proof.comparison import rounded_literals
 from samebits.interpret.field_proof.float64_noise import Excuses, IdealValue, floor_of, floored_values
 from samebits.interpret.field_proof.proof import FieldIdentity
-from samebits.interpret.inner_equations import float_results
+from samebits.interpret.inner_equations import float_results, most_alive
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import WIDE
 from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors, ideal_values, loses_most, tie
@@ -575,8 +577,25 @@ class EvidenceCollector:
         if key not in self._estimates:
             if len(self._estimates) > 256:
                 self._estimates.clear()
+            _require_memory(24 * most_alive(live(program).jaxpr))
             self._estimates[key] = estimate_errors(program, question, inputs, self.platform)
         return self._estimates[key]
+
+
+def _require_memory(needed: int) -> None:
+    """Note how much memory bounds take where that is much: a value, its bound and what is made on the way, in float64.
+
+    Raises:
+        CouldNotRun: the machine has less.
+    """
+    total = total_memory()
+    if needed > total:
+        raise CouldNotRun(
+            f"bounds of rounding at these sizes take about {gibibytes(needed)} and there are {gibibytes(total)}; give "
+            "smaller arrays"
+        )
+    if needed > 2 * GIB:
+        note(f"bounds of rounding take about {gibibytes(needed)} of memory at the sizes given", lasting=False)
 
 
 FARTHER = 32.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,11 +30,38 @@ def equations(jaxpr: Any) -> Iterator[Any]:
     """All equations of an open jaxpr, those of its inner programs behind the one that holds them."""
     for equation in jaxpr.eqns:
         yield equation
-        for inner in dict.fromkeys(("jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values())):  # each once
-            if inner in equation.params:
-                yield from equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
-        for branch in equation.params.get("branches", ()):
-            yield from equations(getattr(branch, "jaxpr", branch))
+        for inner in inner_programs(equation):
+            yield from equations(inner)
+
+
+def inner_programs(equation: Any) -> Iterator[Any]:
+    """The open jaxprs that an equation calls."""
+    for name in dict.fromkeys(("jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values())):  # each once
+        if name in equation.params:
+            yield getattr(equation.params[name], "jaxpr", equation.params[name])
+    for branch in equation.params.get("branches", ()):
+        yield getattr(branch, "jaxpr", branch)
+
+
+def most_alive(jaxpr: Any) -> int:
+    """How many elements the values that are needed at once have at most, in the order of the equations.
+
+    Args:
+        jaxpr: an open one.
+    """
+    last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not hasattr(var, "val")}
+    last |= {var: len(jaxpr.eqns) for var in jaxpr.outvars if not hasattr(var, "val")}
+    alive = most = sum(map(_elements, (*jaxpr.invars, *jaxpr.constvars)))
+    for number, equation in enumerate(jaxpr.eqns):
+        made = sum(map(_elements, equation.outvars))
+        most = max(most, alive + max((made, *map(most_alive, inner_programs(equation)))))
+        read = {var for var in equation.invars if not hasattr(var, "val")}
+        alive += made - sum(_elements(var) for var in read if last[var] == number)
+    return most
+
+
+def _elements(var: Any) -> int:
+    return math.prod(getattr(var.aval, "shape", ()))
 
 
 def float_results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Any]]:

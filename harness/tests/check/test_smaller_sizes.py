@@ -1,5 +1,6 @@
 """Smaller arrays that stand for large ones: faults that only large arrays have, and what is the same but for sizes."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 
 import samebits
+from samebits.check import evidence
 from samebits.check.error_groups import LeafSample
 from samebits.check.rounding import gather_evidence
 from samebits.check.runner import Runner
-from samebits.check.smaller_sizes import same_but_for_sizes
+from samebits.check.smaller_sizes import LARGE, largest, same_but_for_sizes
 from samebits.check.verdict import judge_run
+from samebits.host.kept_memory import kept_memory
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.value import exactly
@@ -235,6 +238,35 @@ def test_labels_index_a_vocabulary_that_is_smaller_too() -> None:
     compared = samebits.check(cross_entropy, one_hot_loss, LOGITS, LABELS, gradients=False)
     assert compared.verdict in ("bitwise", "rounding")
     assert ["sizes" in [each.word for each in leaf.proof.assumptions] for leaf in compared.leaves] == [True]
+
+
+def test_each_side_is_bounded_once_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: Counter[str] = Counter()
+    honest = Interpreter.__call__
+
+    def counting(self: Interpreter, closed: Any, *args: Any) -> Any:
+        if largest(closed) >= LARGE:
+            counted[type(self.domain).__name__] += 1
+        return honest(self, closed, *args)
+
+    monkeypatch.setattr(Interpreter, "__call__", counting)
+    assert samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False).verdict == "rounding"
+    bounds = counted.pop("RoundingDomain")
+    assert bounds == 2 and sum(counted.values()) <= 2 * 2, counted
+
+
+def test_memory_that_is_not_there_is_said_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "total_memory", lambda: 1 << 20)
+    (leaf,) = samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False).leaves
+    assert leaf.ruling.verdict == "error"
+    assert "bounds of rounding at these sizes take about" in (leaf.ruling.reason or "")
+
+
+def test_freed_memory_is_kept_for_a_while_alone() -> None:
+    with kept_memory():
+        kept = [np.ones(1 << 20) for _ in range(8)]
+        del kept
+    assert np.ones(1 << 20).sum() == 1 << 20
 
 
 SUMMED = samebits.Pair(
