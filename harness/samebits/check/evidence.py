@@ -489,7 +489,8 @@ class EvidenceCollector:
                 raise NotCovered(uneven)
             measured = self._interpreted(job, path, labels, identity, alone, variant)
         except NotCovered as error:
-            known, noise = {**self._test(job, path), **_known(identity)}, {}
+            brief = self._is_brief(job, path, identity)
+            known, noise = {**self._test(job, path), **_known(identity), "brief": brief}, {}
             if "unproved" in known:
                 known["unproved"] = str(error)
             if isinstance(identity, FieldIdentity) and identity.unsure is not None:
@@ -586,16 +587,15 @@ def _require_memory(needed: int) -> None:
     """Note how much memory bounds take where that is much: a value, its bound and what is made on the way, in float64.
 
     Raises:
-        CouldNotRun: the machine has less.
+        NotCovered: the machine has less.
     """
-    total = total_memory()
+    total, said = total_memory(), f"bounds of rounding take about {gibibytes(needed)} at these sizes"
     if needed > total:
-        raise CouldNotRun(
-            f"bounds of rounding at these sizes take about {gibibytes(needed)} and there are {gibibytes(total)}; give "
-            "smaller arrays"
-        )
-    if needed > 2 * GIB:
-        note(f"bounds of rounding take about {gibibytes(needed)} of memory at the sizes given", lasting=False)
+        said += f", and there are {gibibytes(total)}: float64 is executed instead"
+    if needed > min(total, 2 * GIB):
+        note(said, lasting=False)
+    if needed > total:
+        raise NotCovered(said)
 
 
 FARTHER = 32.0

@@ -113,6 +113,25 @@ def test_an_inner_limit_does_not_outlast_the_outer_one() -> None:
     require_time()
 
 
+def times_three(x: jax.Array) -> jax.Array:
+    return x * 3
+
+
+def three_times(x: jax.Array) -> jax.Array:
+    return jnp.multiply(3, x)
+
+
+def test_one_compiled_program_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*args: Any, **more: Any) -> Any:
+        raise AssertionError("asked for what cannot change the verdict")
+
+    for owner, name in (FORMULAS, ACCURACY):
+        monkeypatch.setattr(owner, name, asked)
+    compared = samebits.check(times_three, three_times, X)
+    assert compared.verdict == "proved" and not any(leaf.proof.assumptions for leaf in compared.leaves)
+    assert samebits.check(reference, expanded, X).verdict == "error"  # other programs ask
+
+
 @pytest.mark.parametrize("budget", [0, -1, "60s", float("nan"), float("inf")])
 def test_a_budget_is_a_number_of_seconds(budget: Any) -> None:
     with pytest.raises(RequestError, match=r"budget=.*; expected a number of seconds above 0, or None"):
