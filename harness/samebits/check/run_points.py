@@ -17,7 +17,7 @@ from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.group import LockstepGroup
-from samebits.host.kept_memory import kept_memory
+from samebits.host.memory import kept_memory
 from samebits.programs.asked import recorded
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs

@@ -350,8 +350,8 @@ class Runner:
         where = {name: getattr(job.point, name) for name in Point.__slots__}
         if self.pair.contract(**where, leaf=path).lowest != "bitwise":
             return None
-        asked = partial(self.proofs.independence, job, path)
-        return budget.within("other machines", asked, Independence(False, OUT_OF_TIME))
+        prove = partial(self.proofs.independence, job, path)
+        return budget.within("other machines", prove, Independence(False, OUT_OF_TIME))
 
     def _measured(
         self,

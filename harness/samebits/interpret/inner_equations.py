@@ -53,10 +53,10 @@ def most_alive(jaxpr: Any) -> int:
     last |= {var: len(jaxpr.eqns) for var in jaxpr.outvars if not hasattr(var, "val")}
     alive = most = sum(map(_elements, (*jaxpr.invars, *jaxpr.constvars)))
     for number, equation in enumerate(jaxpr.eqns):
-        made = sum(map(_elements, equation.outvars))
-        most = max(most, alive + max((made, *map(most_alive, inner_programs(equation)))))
+        results = sum(map(_elements, equation.outvars))
+        most = max(most, alive + max((results, *map(most_alive, inner_programs(equation)))))
         read = {var for var in equation.invars if not hasattr(var, "val")}
-        alive += made - sum(_elements(var) for var in read if last[var] == number)
+        alive += results - sum(_elements(var) for var in read if last[var] == number)
     return most
 
 

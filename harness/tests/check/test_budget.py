@@ -86,13 +86,13 @@ def test_what_is_not_reached_is_said(
 
 
 @pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
-def test_a_fault_that_other_inputs_show_is_not_called_the_same_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hidden_fault_is_not_called_the_same_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     out_of_time(monkeypatch, [FORMULAS, OTHERS])
     leaf = checked(other_from_fifty, budget=60)
     assert leaf.proof.log2_error is None and "formulas, other inputs" in (leaf.ruling.evidence or "")
 
 
-def test_formulas_get_a_share_and_are_not_tried_again_for_another_leaf() -> None:
+def test_formulas_get_a_share_once_for_all_leaves() -> None:
     budget, tried = Budget.from_now(0.2), list[float]()
 
     def endless() -> None:

@@ -16,7 +16,7 @@ from samebits.check.rounding import gather_evidence
 from samebits.check.runner import Runner
 from samebits.check.smaller_sizes import LARGE, largest, same_but_for_sizes
 from samebits.check.verdict import judge_run
-from samebits.host.kept_memory import kept_memory
+from samebits.host.memory import kept_memory
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.value import exactly

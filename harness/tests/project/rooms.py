@@ -15,7 +15,7 @@ SHARED = ("project", "support")
 
 
 THROUGH = {
-    "check/test_same_program.py": ("check/point_proofs",),
+    "check/test_budget.py": ("host/time_limit",),
     "cluster/test_process_group.py": ("host/group",),
     "project/test_optional_rooms.py": ("rooms",),
     "cli/test_cli.py": (
@@ -53,7 +53,6 @@ THROUGH = {
     "train/test_prove_step.py": ("cli/prove_model_run", "train/trace_step"),
     "train/test_trainer.py": ("cli/train", "cli/train_run"),
     "check/test_runner.py": ("prove/selftest",),
-    "check/test_index_values.py": ("check/other_inputs",),
     "check/test_prove_points.py": ("prove/prover",),
     "sizes/proofs/test_same_program.py": ("prove/same_program",),
     "host/test_user_errors.py": ("user_errors",),
