@@ -18,8 +18,7 @@ from samebits.engine.verdict_cache import IN_PROCESS
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, check_renames, side_names, split_by_default, takes_mesh
 from samebits.functions.call_assumptions import with_call_assumptions
-from samebits.functions.run import function_plan, function_request, pair_mesh, to_prove, with_gradients
-from samebits.functions.session import session
+from samebits.functions.compare import function_plan, function_request, pair_mesh, session, to_prove, with_gradients
 from samebits.host.backend_start import require_answer
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator
@@ -34,8 +33,7 @@ from samebits.schema.case import Arg, Case, ContextMesh
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair import Pair
-from samebits.schema.pair_meshes import WIDEST
+from samebits.schema.pair import WIDEST, Pair
 from samebits.schema.point import Effort
 from samebits.schema.values import Integers, Normal
 
@@ -68,7 +66,7 @@ def compare_functions(chosen: CompareFunctionsOptions, run: CommandRun) -> Docum
             if run.stop.asked:
                 break
     for item in inputs.loaded:
-        results = [*with_call_assumptions(results, item.pair, assuming=assuming)]
+        results = [*with_call_assumptions(results, item.pair, session().use(item.pair.name), assuming=assuming)]
     if not all(result.ruling.ok for result in results):
         run.notes += anything_drawn(chosen.arg)
     return check_document(task, inputs, run, results)
@@ -92,7 +90,7 @@ def prove_functions(chosen: ProveOptions, functions: CompareFunctionsOptions, ru
         proofs = (
             door("sizes.points").prove_sizes(*points) if chosen.all_sizes else prove_points(*points, assuming=assuming)
         )
-        for row in with_call_assumptions([*proofs], pair, assuming=assuming):
+        for row in with_call_assumptions([*proofs], pair, session().use(pair.name), assuming=assuming):
             results.append(row.with_ruling(reason=_said(row.ruling.reason)))
         run.notes += take_notes()
         if not all(row.ruling.ok for row in results):

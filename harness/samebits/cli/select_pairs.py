@@ -20,8 +20,7 @@ from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.finding import Finding, at
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair import Pair
-from samebits.schema.pair_meshes import require_axes
+from samebits.schema.pair import Pair, require_axes
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain
 

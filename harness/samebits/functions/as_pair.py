@@ -1,6 +1,6 @@
 """Two functions and the arguments of one call as a declaration: whatever works for a pair works for them.
 
-In: a `CompareRequest`. Out: a `Pair` with one case, one dtype and one mesh. Nothing is traced here.
+Nothing is traced here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg, Case, ContextMesh, Spec
 from samebits.schema.contract import Contract, Rung
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
-from samebits.schema.pair import Pair
-from samebits.schema.pair_meshes import WIDEST
+from samebits.schema.pair import WIDEST, Pair
 from samebits.schema.validate import with_article
 from samebits.schema.values import Given
 
@@ -173,11 +172,7 @@ class PositionalCall:
 
 
 def pair_of(request: CompareRequest) -> Pair:
-    """Return the declaration of a request.
-
-    Raises:
-        RequestError: a function does not take the arguments, there is no array among them, or the mesh is malformed.
-    """
+    """Return the declaration of a request."""
     options = request.options
     positional = _names(request)
     call = dict(zip(positional, request.args, strict=True)) | dict(request.keywords)

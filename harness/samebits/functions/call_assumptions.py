@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.errors import CouldNotRun
 from samebits.functions.as_pair import PositionalCall
@@ -19,6 +19,9 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.finding import Finding, point_of
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+
+if TYPE_CHECKING:
+    from samebits.programs.program_cache import Programs
 
 
 def left_at_defaults(pair: Pair) -> dict[str, Any]:
@@ -49,7 +52,9 @@ def _defaults(side: Callable[..., Any]) -> dict[str, Any]:
     return defaults
 
 
-def with_call_assumptions(leaves: Sequence[Finding], pair: Pair, *, assuming: bool = True) -> tuple[Finding, ...]:
+def with_call_assumptions(
+    leaves: Sequence[Finding], pair: Pair, programs: Programs, *, assuming: bool = True
+) -> tuple[Finding, ...]:
     """Add to the leaves, where all hold, what the call leaves out, and how the sides differ at another boolean.
 
     Where `assuming`, defaults are listed even if no difference was seen.
@@ -60,7 +65,7 @@ def with_call_assumptions(leaves: Sequence[Finding], pair: Pair, *, assuming: bo
     seen: dict[str, str] = {}
     forward = [leaf for leaf in leaves if _holds(leaf, pair) and leaf.place.direction == "forward"]
     for name in [name for name, default in left.items() if isinstance(default, bool)] if forward else ():
-        for path, text in _differences(pair, forward[0], name, value=not left[name]).items():
+        for path, text in _differences(pair, programs, forward[0], name, value=not left[name]).items():
             # The first output stands for those that exist with the other value alone.
             seen[path if path in {leaf.place.leaf for leaf in forward} else forward[0].place.leaf] = text
     listed = ", ".join(
@@ -83,7 +88,7 @@ def _holds(leaf: Finding, pair: Pair) -> bool:
     return leaf.ruling.ok and leaf.place.variant != pair.reference_name
 
 
-def _differences(pair: Pair, leaf: Finding, name: str, *, value: bool) -> Mapping[str, str]:
+def _differences(pair: Pair, programs: Programs, leaf: Finding, name: str, *, value: bool) -> Mapping[str, str]:
     """Map outputs to how the sides differ where a boolean has this value on both; nothing where both reject it.
 
     Code that is not interpreted is not compared.
@@ -91,7 +96,6 @@ def _differences(pair: Pair, leaf: Finding, name: str, *, value: bool) -> Mappin
     import jax
 
     from samebits.check.prove_points import sites_of
-    from samebits.functions.session import session
     from samebits.interpret.float64_differences import differences
     from samebits.programs.inputs import records
     from samebits.programs.sides import Site, TracedSides
@@ -101,7 +105,7 @@ def _differences(pair: Pair, leaf: Finding, name: str, *, value: bool) -> Mappin
     case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
     case = replace(case, statics={**case.statics, name: value})
     changed = replace(pair, cases=(case,), gradients=False)
-    sides = TracedSides(changed, session().use(pair.name))
+    sides = TracedSides(changed, programs)
     words = f"with {name}={value} on both sides"
     try:
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))

@@ -8,8 +8,8 @@ from typing import Any
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.functions.as_pair import CASE, pair_of
+from samebits.functions.compare import rerun
 from samebits.functions.request import compare_request
-from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock, block_fold
 from samebits.report.failure import LeafRow

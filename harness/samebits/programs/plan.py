@@ -19,8 +19,7 @@ from samebits.programs.other_sizes import is_at, read_sizes
 from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MODES, MeshSpec, Mode
-from samebits.schema.pair import Pair
-from samebits.schema.pair_meshes import check_spec_axes, require_axes
+from samebits.schema.pair import Pair, check_spec_axes, require_axes
 from samebits.schema.point import Point
 
 
@@ -87,13 +86,7 @@ class LoadedPair:
 
 
 def plan(pair: Pair, request: Request, devices: int) -> Plan:
-    """Return the points of a pair, at the sizes of the request, that a request asks for.
-
-    Raises:
-        RequestError: a filter names something that the pair does not have, or leaves nothing.
-        MeshError: a mesh asked for by name does not fit or has an axis that the pair does not have.
-        DeclarationError: the pair's own lists yield no point, or a spec has an axis of a mesh misspelt.
-    """
+    """Return the points of a pair, at the sizes of the request, that a request asks for."""
     meshes, unfit = _meshes(pair, request, devices)
     cases = _chosen("case", request.cases, tuple(case.id for case in pair.cases), pair.name)
     sizes = read_sizes(request.sizes)

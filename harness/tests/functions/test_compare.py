@@ -17,8 +17,8 @@ import samebits
 from samebits import Adapt, Arg, Case, Pair, Request
 from samebits.errors import CouldNotRun, RequestError
 from samebits.functions.as_pair import PositionalCall, pair_of, shown_name, side_names
+from samebits.functions.compare import session
 from samebits.functions.request import compare_request
-from samebits.functions.session import session
 from tests.functions import specimens as f
 from tests.support.child import run_python
 

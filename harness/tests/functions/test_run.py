@@ -9,8 +9,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from samebits.functions.as_pair import pair_of
+from samebits.functions.compare import function_plan, pair_mesh, rerun
 from samebits.functions.request import compare_request
-from samebits.functions.run import function_plan, pair_mesh, rerun
 from tests.functions import specimens as f
 from tests.support.invoke import clean_environment
 

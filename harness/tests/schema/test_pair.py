@@ -15,6 +15,7 @@ from samebits.schema.case import Arg, AxisSize, Case, Refusal
 from samebits.schema.contract import COMPUTES, Contract, Exemption, Scope
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.real_size import RealSize
 from samebits.schema.values import Integers, Normal
 from tests.schema.test_pair_messages import HONEST, declare
 
@@ -220,6 +221,7 @@ def test_a_refusal_names_its_sides_or_means_all() -> None:
 SUITE = """
 from samebits.schema.case import Arg, Case
 from samebits.schema.pair import Pair
+from samebits.schema.real_size import RealSize
 
 def make(name):
     return Pair(name=name, reference="plain", variants=("fused",), args={"x": Arg(shape=(4,))},
@@ -241,3 +243,35 @@ def test_the_origin_is_the_declaring_file(tmp_path: Path) -> None:
 def test_the_origin_of_a_pair_of_this_file_is_this_file() -> None:
     assert Pair(**HONEST).origin == __file__
     assert pair_module.__file__ not in (declare().origin, __file__)
+
+
+# --- its meshes -------------------------------------------------------------------------------------------------------
+
+
+def test_meshes_are_known_by_their_canonical_names() -> None:
+    case = Case(id="small", sizes={"rows": 8}, meshes=("tp=2",))
+    pair = declare(meshes=("dp=2,tp=4", "tp=2"), wide_meshes=("c=4:explicit, d=4",), cases=(case,))
+    assert (pair.meshes, pair.wide_meshes) == (("dp2_tp4", "tp2"), ("c=4:explicit,d=4",))
+    assert pair.cases[0].meshes == ("tp2",)
+
+
+def test_own_axes_come_as_declared_after_those_of_the_field() -> None:
+    pair = declare(meshes=("tp2_dp2", "context2_dp2", "data2_context2", "none"))
+    assert pair.axes == ("data", "context", "tp", "dp")
+
+
+@pytest.mark.parametrize("axis", ["fsdp", "model", "ctx"])
+def test_a_spec_may_name_an_axis_that_no_mesh_has(axis: str) -> None:
+    """Only what is nearly an axis of a mesh is an error: other meshes may be asked for."""
+    assert declare(args={"x": Arg(shape=("rows",), spec=(axis,))}).axes == ("context",)
+
+
+def test_numbered_axes_are_not_misspelt() -> None:
+    args = {"x": Arg(shape=("rows",), spec=("stage3",))}
+    assert declare(meshes=("stage1=2,stage2=2",), args=args).axes == ("stage1", "stage2")
+
+
+def test_an_axis_of_a_production_layout_counts() -> None:
+    case = Case(id="large", statics={"tp": AxisSize(axis="tp")})
+    real = RealSize(case=case, layout="tp*", dtype="float32", targets=("cpu",))
+    assert declare(compiled=(real,)).compiled == (real,)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from samebits.errors import DeclarationError
+from samebits.errors import DeclarationError, MeshError
 from samebits.schema import case, compile_statement, contract, pair, validate, values
-from samebits.schema.case import Arg, AxisSize, Case, Refusal
+from samebits.schema.case import Arg, AxisSize, Case, ContextMesh, Refusal
 from samebits.schema.compile_statement import VARIANT, Statement, compiled_side
 from samebits.schema.contract import Contract, Exemption
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import SPELLING, MeshSpec
 from samebits.schema.pair import Adapt, Pair
 from samebits.schema.real_size import RealSize
 from tests.schema import raising
@@ -293,6 +293,53 @@ WRONG_PAIRS: Wrong = {
         "did you mean 'plain'?",
     ),
 }
+WRONG_AXES: Wrong = {
+    "misspelt axis in a spec": (
+        lambda: declare(args={"x": Arg(shape=(4, 4), spec=(None, ("fsdp", "contxt")))}),
+        "pair 'rope', argument 'x': axis 'contxt' of spec is in no mesh of the pair; "
+        "expected some of context; did you mean 'context'?",
+    ),
+    "size of a misspelt axis": (
+        lambda: with_case(statics={"cp": AxisSize(axis="contxt")}),
+        "pair 'rope', case 'small': cp is the size of axis 'contxt', which no mesh of the pair has; "
+        "expected some of context; did you mean 'context'?",
+    ),
+    "size of an axis without meshes": (
+        lambda: declare(
+            cases=(Case(id="small", sizes={"rows": 8}, statics={"cp": AxisSize(axis="cp")}),), meshes=("none",)
+        ),
+        "pair 'rope', case 'small': cp is the size of axis 'cp', which no mesh of the pair has; "
+        "its meshes have no axes",
+    ),
+    "mesh of a pair without any": (
+        lambda: declare(
+            cases=(Case(id="small", sizes={"rows": 8}, statics={"mesh": ContextMesh()}),), meshes=("none",)
+        ),
+        "pair 'rope', case 'small': mesh is the mesh, and the pair has none; "
+        "declare meshes with axes, as in meshes=('dp2_tp4',)",
+    ),
+    "malformed mesh": (
+        lambda: declare(meshes=("fsdp_t4",)),
+        f"pair 'rope': mesh 'fsdp_t4' is malformed; {SPELLING}",
+    ),
+    "malformed wide mesh": (
+        lambda: declare(wide_meshes=("context",)),
+        f"pair 'rope': mesh 'context' is malformed; {SPELLING}",
+    ),
+    "wide mesh among the ordinary ones": (
+        lambda: declare(meshes=("context4", "expert4_fsdp4")),
+        "pair 'rope': mesh 'expert4_fsdp4' needs 16 devices; above 8 write it in wide_meshes",
+    ),
+    "mesh with an axis that the pair lacks": (
+        lambda: pair.require_axes(declare(), MeshSpec.parse("contxt2")),
+        "mesh 'contxt2': pair 'rope' has no axis 'contxt'; it has context; did you mean 'context'?",
+    ),
+    "mesh of a pair without axes": (
+        lambda: pair.require_axes(declare(meshes=("none",)), MeshSpec.parse("dp2")),
+        "mesh 'dp2': pair 'rope' has no axis 'dp'; it has none",
+    ),
+}
+WRONG_PAIRS |= WRONG_AXES
 WRONG_PAIRS |= wrong_documented(declare, real)
 WRONG_PAIRS |= wrong_arguments(declare, *SMALL)
 WRONG: Wrong = {**WRONG_CONTRACTS, **WRONG_PAIRS, **WRONG_VALUES}
@@ -301,7 +348,7 @@ WRONG: Wrong = {**WRONG_CONTRACTS, **WRONG_PAIRS, **WRONG_VALUES}
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_declaration_is_told_what_to_write(name: str) -> None:
     call, message = WRONG[name]
-    with pytest.raises(DeclarationError) as caught:
+    with pytest.raises((DeclarationError, MeshError)) as caught:
         call()
     assert str(caught.value) == message
     assert caught.value.exit_code == 2
