@@ -6,7 +6,7 @@ Each test sends its results with its report, as JSON, so that those of a worker 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from samebits.check.verdict import without_leaves
 from samebits.errors import RequestError
 from samebits.host import environment
 from samebits.host.environment import Environment
+from samebits.host.output_files import require_writable, write_text
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.any_document import join_heads
@@ -28,6 +30,7 @@ from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import Verdict
 from samebits.testing.distributed import GROUP
+from samebits.testing.properties import PAGE_OPTION
 
 
 # The results of pair tests as text that travels with their reports, and as the document of one check.
@@ -52,11 +55,7 @@ def tested_text(pair: Pair, results: Sequence[Finding], *, devices: int, full: b
 
 
 def tested_page(texts: Sequence[str], seconds: float) -> str:
-    """Write the page of the results of all tests, that took so many seconds.
-
-    Raises:
-        RequestError: no test started jax, and it does not start here either.
-    """
+    """Write the page of the results of all tests, that took so many seconds."""
     points = [msgspec.json.decode(text, type=PointOfTest) for text in texts]
     heads = join_heads(point.head for point in points)
     results = [result for point in points for result in point.results]
@@ -76,96 +75,79 @@ def tested_page(texts: Sequence[str], seconds: float) -> str:
     return page_of([section_of(document, "pytest")])
 
 
-OPTION = "--report-html"
-
-ATTRIBUTE = "samebits_results"
-"""The attribute of a test's report that has its results; xdist sends it to the process that reports."""
-
 _OWN = pytest.StashKey[str]()
 """Of a test: its results as JSON."""
 
-_GATHERED = pytest.StashKey[list[str]]()
-"""Of the process that reports: the results of every test."""
 
-_BEGIN = pytest.StashKey[float]()
-_LINE = pytest.StashKey[str]()
+class TestedPage:
+    """The page of a run of pytest in which one is asked for; a plugin of its own."""
 
+    ATTRIBUTE = "samebits_results"
+    """The attribute of a test's report that has its results; xdist sends it to the process that reports."""
 
-def add_option(group: pytest.OptionGroup) -> None:
-    """Add the option of the page."""
-    group.addoption(
-        OPTION, type=Path, metavar="FILE", help="write the results of all pair tests as one HTML file for a browser"
-    )
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._texts: list[str] = []
+        self._begin = time.perf_counter()
+        self._line = ""
 
+    @classmethod
+    def asked_for(cls, file: Path) -> TestedPage:
+        """Make ready to gather results; a page that cannot be written ends the run."""
+        try:
+            require_writable(PAGE_OPTION, file)
+        except RequestError as error:
+            raise pytest.UsageError(str(error)) from None
+        return cls(file)
 
-def configure(config: pytest.Config) -> None:
-    """Make ready to gather results, where a page was asked for."""
-    file = config.getoption(OPTION)
-    if file is None:
-        return
-    from samebits.host.output_files import require_writable
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Send the results of a test with its report."""
+        report = yield
+        if report.when == "call" and _OWN in item.stash:
+            setattr(report, self.ATTRIBUTE, item.stash[_OWN])
+        return report
 
-    try:
-        require_writable(OPTION, file)
-    except RequestError as error:
-        raise pytest.UsageError(str(error)) from None
-    config.stash[_GATHERED] = []
-    config.stash[_BEGIN] = time.perf_counter()
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take the results of a test from its report, in the process that reports."""
+        text = getattr(report, self.ATTRIBUTE, None)
+        if text is not None:
+            self._texts.append(text)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the page, in the process that reports."""
+        config = session.config
+        group = config.stash.get(GROUP, None)
+        if hasattr(config, "workerinput") or (group is not None and group.number):
+            return
+        if not self._texts:
+            self._line = f"{PAGE_OPTION} {self._file}: no pair test ran; nothing was written"
+            return
+        try:
+            write_text(self._file, tested_page(self._texts, time.perf_counter() - self._begin))
+            self._line = f"{PAGE_OPTION}: wrote {self._file}"
+        except (OSError, RequestError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self._line = f"{PAGE_OPTION} {self._file}: could not be written: {reason}"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say where the page is."""
+        if self._line:
+            terminalreporter.write_line(f"samebits: {self._line}")
 
 
 def gather(item: pytest.Item, pair: Pair, results: Sequence[Finding]) -> None:
     """Retain the results of a test for the page, where there is to be one."""
-    if _GATHERED not in item.config.stash:
+    if item.config.getoption(PAGE_OPTION) is None:
         return
-    from samebits.host.environment import asked_devices
-
-    devices = item.config.getoption("--samebits-devices") or asked_devices()
+    devices = item.config.getoption("--samebits-devices") or environment.asked_devices()
     item.stash[_OWN] = tested_text(pair, results, devices=devices, full=item.config.getoption("--samebits-full"))
 
 
 def gather_end(item: pytest.Item, pair: Pair, point: Point, ended: BaseException, replay: str) -> None:
     """Retain that a test ended without results: skipped, or with an error."""
-    if _OWN in item.stash or _GATHERED not in item.config.stash:
+    if _OWN in item.stash:
         return
-    from samebits.check.verdict import without_leaves
-
     verdict: Verdict = "skipped" if isinstance(ended, pytest.skip.Exception) else "error"
     gather(item, pair, [without_leaves(pair.name, point, verdict, str(ended).partition("\n")[0], replay)])
-
-
-def attach(item: pytest.Item, report: Any) -> None:
-    """Send the results of a test with its report."""
-    if report.when == "call" and _OWN in item.stash:
-        setattr(report, ATTRIBUTE, item.stash[_OWN])
-
-
-def receive(config: pytest.Config, report: Any) -> None:
-    """Take the results of a test from its report, in the process that reports."""
-    text = getattr(report, ATTRIBUTE, None)
-    if text is not None and _GATHERED in config.stash:
-        config.stash[_GATHERED].append(text)
-
-
-def write(config: pytest.Config) -> None:
-    """Write the page, in the process that reports."""
-    group = config.stash.get(GROUP, None)
-    if _GATHERED not in config.stash or hasattr(config, "workerinput") or (group is not None and group.number):
-        return
-    file = config.getoption(OPTION)
-    texts = config.stash[_GATHERED]
-    if not texts:
-        config.stash[_LINE] = f"{OPTION} {file}: no pair test ran; nothing was written"
-        return
-    from samebits.host.output_files import write_text
-
-    try:
-        write_text(file, tested_page(texts, time.perf_counter() - config.stash[_BEGIN]))
-    except (OSError, RequestError) as error:
-        config.stash[_LINE] = f"{OPTION} {file}: could not be written: {getattr(error, 'strerror', None) or error}"
-        return
-    config.stash[_LINE] = f"{OPTION}: wrote {file}"
-
-
-def line(config: pytest.Config) -> str | None:
-    """Return what the terminal says of the page; None where none was asked for."""
-    return config.stash.get(_LINE, None)

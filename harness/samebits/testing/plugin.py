@@ -11,15 +11,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from samebits.functions.passed import REJECT_OPTION, REPORTING
 from samebits.schema.assumption import passing_words
-from samebits.testing import distributed, page
+from samebits.testing import distributed
 from samebits.testing.pair_tests import COMPILED, PAIR
-from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
+from samebits.testing.properties import EARLY, NEXT, NOTE, OWN, PAGE_OPTION, VERDICT
 
 _COMPARED = "samebits_compared"
 """The attribute of a test's report that has its comparisons: the name, and each assumption by kind and as text."""
@@ -52,7 +53,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         REJECT_OPTION, action="store_true", help="accept no proof that assumes anything beyond shapes and rounding"
     )
-    page.add_option(group)
+    group.addoption(
+        PAGE_OPTION,
+        type=Path,
+        metavar="FILE",
+        help="write the results of all pair tests as an HTML file for a browser",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -77,9 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # xdist registers the marker that puts cases with a shared program on one worker; without it we do.
     if not config.pluginmanager.hasplugin("xdist"):
         config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
-    page.configure(config)
+    if config.getoption(PAGE_OPTION) is not None:
+        from samebits.testing.page import TestedPage
+
+        config.pluginmanager.register(TestedPage.asked_for(config.getoption(PAGE_OPTION)))
     REPORTING.wanted, REPORTING.assuming = True, not config.getoption(REJECT_OPTION)
-    config.pluginmanager.register(_Receiver(config))
     distributed.configure(config)
 
 
@@ -104,7 +112,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from samebits.errors import SamebitsError
     from samebits.host.environment import asked_devices
     from samebits.programs.plan import Request, plan
-    from samebits.testing.replays import OWN
 
     try:
         _prepare(metafunc.config)  # now, since a file that is collected later may start jax
@@ -151,8 +158,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write the page; of several processes, all end alike."""
-    page.write(session.config)
+    """End alike, of several processes."""
     distributed.finish(session, exitstatus)
 
 
@@ -223,28 +229,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Send the results of a pair test with its report."""
+    """Send the comparisons of a test with its report."""
     report = yield
-    page.attach(item, report)
     if compared := REPORTING.take():  # with its report, so that the counts of the workers of pytest-xdist add up
         texts = [[name, [[each.word, str(each)] for each in assumptions]] for name, assumptions in compared]
         setattr(report, _COMPARED, texts)
     return report
 
 
-class _Receiver:
-    """Takes the results of all workers from the reports of their tests."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take the results of one test."""
-        page.receive(self.config, report)
-
-
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the counts per verdict, the notes and the page, gathered from all workers."""
+    """Print the counts per verdict and the notes, gathered from all workers."""
     counts: Counter[str] = Counter()
     notes: dict[str, None] = {}
     for reports in terminalreporter.stats.values():
@@ -260,8 +254,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     _show_assumptions(terminalreporter)
     for line in terminalreporter.config.stash.get(distributed.ELSEWHERE, []):
         terminalreporter.write_line(f"samebits: {line}", red=True)
-    if (line := page.line(terminalreporter.config)) is not None:
-        terminalreporter.write_line(f"samebits: {line}")
 
 
 def _show_assumptions(reporter: Any) -> None:

@@ -1,8 +1,13 @@
-"""The keys and properties of tests that the pytest plugin and the running of its cases share."""
+"""The names and keys that the pytest plugin, its tests and the running of their cases share."""
 
 from __future__ import annotations
 
 import pytest
+
+OWN = "PAIR"
+"""The name under which a suite declares its pair; others, under other names, are run by pytest alone."""
+
+PAGE_OPTION = "--report-html"
 
 NOTE = "samebits_note"
 """The property of a test that records what the user's code changed for other tests."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
@@ -13,15 +17,17 @@ from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run
 from samebits.errors import CouldNotRun, MeshNotSpanned, NoExplicitForm, RequestError, SamebitsError
-from samebits.functions.passed import REPORTING
+from samebits.functions.passed import REJECT_OPTION, REPORTING
 from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.device_health import device_failure
 from samebits.host.environment import devices_here
 from samebits.host.isolation import take_notes
-from samebits.programs.implementations import implementation
+from samebits.programs.catalogue import SUITES, Locator
+from samebits.programs.implementations import implementation, root_of
 from samebits.programs.program_cache import Programs
+from samebits.programs.replay import replay, with_settings, without_group
 from samebits.report.failure import point_block
 from samebits.rooms import door
 from samebits.schema.finding import breakable
@@ -30,8 +36,7 @@ from samebits.schema.pair import Pair
 from samebits.schema.point import Effort, Point
 from samebits.testing import page
 from samebits.testing.distributed import GROUP, point_of
-from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
-from samebits.testing.replays import replay_of_test
+from samebits.testing.properties import EARLY, NEXT, NOTE, OWN, VERDICT
 from samebits.user_errors import one_line, take_tracebacks
 
 
@@ -71,11 +76,7 @@ class State:
 
 
 def _declared(pair: Pair) -> Hashable:
-    """Return a declaration as a key: its content, since copies share its name and origin, and its sides' functions.
-
-    Raises:
-        DeclarationError: a side is missing or has another signature than the reference.
-    """
+    """Return a declaration as a key: its content, since copies share its name and origin, and its sides' functions."""
     return key_of(pair), tuple(ByIdentity(implementation(pair, side)) for side in pair.sides)
 
 
@@ -194,3 +195,39 @@ def _start_next(state: State, item: pytest.Item | None) -> None:
         state.ahead[_declared(pair), point] = state.runner(pair).start(point)
     except Exception:  # raised again, and reported, when that case starts itself
         return
+
+
+def replay_of_test(pair: Pair, point: Point, item: pytest.Item) -> str:
+    """Return `samebits check` where it finds this very declaration, else the test itself."""
+    start, module = item.config.invocation_params.dir, getattr(item, "module", None)
+    assuming = not item.config.getoption(REJECT_OPTION)
+    if isinstance(module, ModuleType):
+        if _is_of_a_tree(pair, module):
+            root = root_of(pair)
+            return replay(Locator(name=pair.name, root=str(root)), point, here=start, assuming=assuming)
+        name = next((name for name, value in vars(module).items() if value is pair), None)
+        if name is not None and _stands_alone(item):
+            locator = Locator(name=f"{os.path.relpath(item.path, start)}:{name}")
+            return replay(locator, point, here=start, assuming=assuming)
+    name = without_group(item.nodeid).partition("::")[2]
+    words = ["python", "-m", "pytest", f"{os.path.relpath(item.path, start)}::{name}"]
+    devices = item.config.getoption("--samebits-devices")
+    full = ["--samebits-full"] if item.config.getoption("--samebits-full") else []
+    full += [] if assuming else [REJECT_OPTION]
+    return with_settings(shlex.join(words + (["--samebits-devices", str(devices)] if devices else []) + full))
+
+
+def _is_of_a_tree(pair: Pair, module: ModuleType) -> bool:
+    """Return whether `samebits check NAME` in the tree runs this declaration."""
+    file = Path(module.__file__ or "").resolve()
+    declared = (
+        file.parent.name == SUITES and file.name == f"test_{pair.name}.py" and Path(pair.origin).resolve() == file
+    )
+    return declared and getattr(module, OWN, None) is pair
+
+
+def _stands_alone(item: pytest.Item) -> bool:
+    """Tell whether a test file means outside pytest what it means inside: nothing of pytest's prepares its imports."""
+    top = item.config.rootpath
+    folders = [folder for folder in item.path.parents if folder == top or top in folder.parents]
+    return not item.config.getini("pythonpath") and not any((folder / "conftest.py").is_file() for folder in folders)
