@@ -1,4 +1,7 @@
-"""A corpus of standard formulas with honest rewrites and unequal twins, over which the checks must not be wrong."""
+"""A corpus of standard formulas with honest rewrites and unequal twins, over which the checks must not be wrong.
+
+RMSNorm, cross entropy with z-loss, AdamW and experts are in `tests.prove.mathematics`, with more faults of each.
+"""
 
 from tests.check.corpus import (
     activations,
