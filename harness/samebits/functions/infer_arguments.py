@@ -1,7 +1,6 @@
 """The arguments that two functions take, inferred from their signatures: shapes with which both can be traced.
 
-In: two functions, and what is known of their arguments. Out: an `Arg` for each parameter of the first without a
-default. Nothing is executed: a guess is accepted where `jax.eval_shape` accepts it.
+Nothing is executed: a guess is accepted where `jax.eval_shape` accepts it.
 """
 
 from __future__ import annotations

@@ -115,11 +115,7 @@ class CompareRequest:
 def compare_request(
     reference: Callable[..., Any], variant: Callable[..., Any], args: tuple[Any, ...], more: Mapping[str, Any]
 ) -> CompareRequest:
-    """Read a call of `assert_same` and its like: options by their names, everything else is for the functions.
-
-    Raises:
-        RequestError: a side is not callable, or an option has a value that it cannot have.
-    """
+    """Read a call of `assert_same` and its like: options by their names, everything else is for the functions."""
     for place, function in (("first", reference), ("second", variant)):
         if not callable(function):
             raise RequestError(_not_a_function(place, function))

@@ -52,11 +52,7 @@ def default_root() -> Path:
 def names(root: Path) -> list[str]:
     """Return the names of the pairs of a tree, sorted, found without importing anything.
 
-    Every folder may hold fewer files than the others (that is an error of that pair, see `problems`);
-    files that begin with `_` and sub-folders are not pairs.
-
-    Raises:
-        RequestError: the tree has none of the three folders, or no pairs, or a folder cannot be read.
+    Files that begin with `_` and sub-folders are not pairs.
     """
     if not any((root / folder).is_dir() for folder in FOLDERS):
         raise RequestError(
@@ -71,12 +67,7 @@ def names(root: Path) -> list[str]:
 
 
 def load(locator: Locator) -> Pair:
-    """Return the declaration of a pair, at the sizes of the locator.
-
-    Raises:
-        DeclarationError: a twin is missing, the file does not import, it has no `PAIR`, or the name is not the file's.
-        RequestError: there is no such pair; the nearest names are suggested. Or it lacks the sizes.
-    """
+    """Return the declaration of a pair, at the sizes of the locator."""
     declared = _declaration(locator)
     return at_sizes(declared, read_sizes((locator.sizes,))) if locator.sizes else declared
 

@@ -1,7 +1,4 @@
-"""Outputs of programs on the host: fetched, named by path, and compared leaf by leaf.
-
-In: the outputs of a compiled program, or the types of a traced one. Out: a `HostTree`, and a `Comparison` per leaf.
-"""
+"""Outputs of programs on the host: fetched, named by path, and compared leaf by leaf."""
 
 from __future__ import annotations
 

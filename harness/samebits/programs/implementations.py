@@ -44,9 +44,6 @@ def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename:
     """Return which parameter of a function takes which declared argument.
 
     A function without a readable signature, such as one that is built in, takes them by position, in their order.
-
-    Raises:
-        DeclarationError: the function has no parameter for an argument, or one without a default is not declared.
     """
     names = tuple(names)
     parameters = parameters_of(function)
@@ -228,6 +225,10 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 
     Equivalent to importing it from `reference_impls/NAME.py` or `optimized_impls/NAME.py`.
 
+    Args:
+        pair: the declaration.
+        side: the reference's name or a variant's.
+
     Returns:
         The function as it is written, not jitted.
 
@@ -245,11 +246,7 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 def bound(
     pair: Pair, side: str, function: Callable[..., Any], names: Iterable[str], optional: Iterable[str] = ()
 ) -> Binding:
-    """Return how a side is called with the arguments of a case; optional ones it need not take.
-
-    Raises:
-        DeclarationError: the side has no parameter for one of them, or one without a default is not declared.
-    """
+    """Return how a side is called with the arguments of a case; optional ones it need not take."""
     taken = without_unknown(function, names, optional, pair.rename)
     return bind(f"pair '{pair.name}': '{side}'", function, taken, pair.rename)
 
@@ -282,9 +279,6 @@ def function_named(text: str, root: Path | None = None) -> Callable[..., Any]:
     """Return a function by `module:function`, `module:Class.method` or `FILE.py:function`.
 
     Modules are looked up in the tree `root` first.
-
-    Raises:
-        DeclarationError: it is not of this form, the module does not import, or it has no such function.
     """
     module_name, colon, function = text.rpartition(":")
     if not colon or not module_name:

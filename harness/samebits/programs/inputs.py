@@ -237,11 +237,7 @@ _KEY_WORDS = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the dtype of a name, `bfloat16` and its like included.
-
-    Raises:
-        DeclarationError: no such dtype.
-    """
+    """Return the dtype of a name, `bfloat16` and its like included."""
     try:
         return np.dtype(getattr(ml_dtypes, name, name))
     except TypeError:
@@ -300,9 +296,6 @@ def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -
     """Return the records of a case: `ordinary`, `varied` of given arrays, `special` where special values are declared.
 
     The mesh matters only through shapes that depend on it; values are seeded by pair, case, dtype, argument and draw.
-
-    Raises:
-        DeclarationError: values of the wrong shape or dtype, constant or without a finite number, or equal rows.
     """
     with undone(f"{pair.name}: case '{case.id}': making its arguments"):
         drawn = _records(pair, case, dtype, mesh, draw)
@@ -362,11 +355,7 @@ def scaled(random: Array) -> Array:
 def drawn_values(
     arg: Arg, name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], case: Case
 ) -> Array:
-    """Return the elements of an argument, as its declaration draws them.
-
-    Raises:
-        DeclarationError: its values are of another shape, constant, or rows of them are equal.
-    """
+    """Return the elements of an argument, as its declaration draws them."""
     where = f"case '{case.id}': argument '{name}'"
     if isinstance(arg.values, Given):
         return given_array(arg.values, shape, dtype, where)

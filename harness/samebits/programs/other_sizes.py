@@ -15,11 +15,7 @@ _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, int]:
-    """Return the sizes that texts such as `length=64,cp=16` give.
-
-    Raises:
-        RequestError: a text is malformed, or gives a size twice.
-    """
+    """Return the sizes that texts such as `length=64,cp=16` give."""
     sizes: dict[str, int] = {}
     for entry in (entry for text in texts for entry in text.split(",")):
         read = _ENTRY.fullmatch(entry)
@@ -38,12 +34,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def at_sizes(pair: Pair, sizes: Mapping[str, int]) -> Pair:
-    """Return a pair at other sizes; cases without these, and those whose symbols they do not fit, are as declared.
-
-    Raises:
-        RequestError: no case has them.
-        DeclarationError: they do not fit the symbols of any case.
-    """
+    """Return a pair at other sizes; cases without these, and those whose symbols they do not fit, are as declared."""
     if not sizes:
         return pair
     if not any(_has(case, sizes) for case in pair.cases):

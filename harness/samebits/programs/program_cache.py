@@ -375,11 +375,7 @@ def trace_alone(
     types: tuple[Any, ...],
     around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
-    """Trace a function; `around` puts back what it changes.
-
-    Raises:
-        DeclarationError: it drew from a global random generator, and other draws give a different program.
-    """
+    """Trace a function; `around` puts back what it changes."""
     import jax
 
     def traced() -> tuple[Any, list[str]]:

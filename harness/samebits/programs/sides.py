@@ -393,11 +393,7 @@ class TracedSides:
 
     @_once_at
     def gradient(self, side: str, site: Site) -> Program:
-        """Return the traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
-
-        Raises:
-            CouldNotRun: the forward does not trace, or has no float output.
-        """
+        """Return the traced program `(differentiable args, other args, cotangents) -> gradients` of a side."""
         types = self.types(site)
         call = self._call(side, site)
         names = differentiable(self.args(site), site.dtype)
@@ -589,9 +585,6 @@ def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
     """Return where the reference and a variant run on the mesh of a point: on the mesh that one of them brings along.
 
     A point without a mesh is on one device, as the reference alone is.
-
-    Raises:
-        CouldNotRun: a side's own mesh has other axes than the point.
     """
     for side in dict.fromkeys((sides.pair.reference_name, variant)):
         site = on_own_mesh(sides, side, site)

@@ -48,9 +48,6 @@ def questions(
         reference, variant: side and site of each.
         inputs: by label, the inputs of the case, and for a gradient the cotangents by output leaf.
         platform: whose branches run; None for the default branches.
-
-    Raises:
-        CouldNotRun: a side does not trace.
     """
     programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
     args, dtype, case = sides.args(reference[1]), reference[1].dtype, reference[1].case
@@ -88,9 +85,6 @@ def other_outputs(
 
     A gradient whose forward outputs have another tree, dtype or shape is one single comparison: its side pulls back
     cotangents that the reference does not have.
-
-    Raises:
-        CouldNotRun: a side does not trace.
     """
     if direction == "gradient":
         first, second = (
@@ -186,11 +180,7 @@ _BREAKS: dict[Fact, Callable[[Array], bool]] = {
 
 
 def traced_program(sides: TracedSides, direction: str, side: str, site: Site) -> Program:
-    """Return a side's program, forward or pull-back.
-
-    Raises:
-        CouldNotRun: it does not trace.
-    """
+    """Return a side's program, forward or pull-back."""
     program = sides.forward(side, site) if direction == "forward" else sides.gradient(side, site)
     if program.error is not None:
         program.result()

@@ -125,11 +125,7 @@ class SecondDerivatives:
         return Assumption("derivatives", text, why, counterexample=None if shown is None else shown[argument])
 
     def _tried(self, variant: str) -> dict[str, str] | str:
-        """Say by argument how second derivatives differ, or why they cannot be compared.
-
-        Raises:
-            CouldNotRun: the variant cannot be differentiated twice.
-        """
+        """Say by argument how second derivatives differ, or why they cannot be compared."""
         sides, pair = self._sides, self._sides.pair
         reference, case = pair.reference_name, next((case for case in pair.cases if not case.refuses), pair.cases[0])
         if variant == reference or "second_derivative" in pair.transforms or case.transform is not None:

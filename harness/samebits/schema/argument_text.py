@@ -1,6 +1,6 @@
 """An array argument as one word of a command line: `x=f32[8,16]`, `ids=i32[8]:0..99`, `q=bf16[8@data,16]:nan,-0.0`.
 
-In: a word. Out: the argument's name and its `Arg`. The type is written as jax prints it in a jaxpr, sharding included.
+The type is written as jax prints it in a jaxpr, sharding included.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ def parse_argument(word: str) -> tuple[str, Arg]:
             for special values, or `:true` or `:false` for a mask that is so everywhere; a dimension is a size, with
             `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension is a scalar. The dtype is short (`f32`, `bf16`,
             `i8`, `f8_e4m3fn`) or long (`float32`), or that of random keys (`key<fry>`).
-
-    Raises:
-        RequestError: the word is not of this form, or no array is like this; it says which part, and what to write.
     """
     match = _WORD.fullmatch(word.strip())
     if match is None:

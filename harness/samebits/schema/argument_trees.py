@@ -49,11 +49,7 @@ class ArgTree:
 
 
 def argument_tree(where: str, declared: Any) -> ArgTree:
-    """Return a declared argument as a tree: an `Arg`, an `ArgTree`, or any pytree of them.
-
-    Raises:
-        DeclarationError: there is no `Arg` in it, or something that is neither an `Arg` nor a container of jax.
-    """
+    """Return a declared argument as a tree: an `Arg`, an `ArgTree`, or any pytree of them."""
     if isinstance(declared, Arg):
         return ArgTree(paths=("",), args=(declared,), build=_only)
     if isinstance(declared, ArgTree):

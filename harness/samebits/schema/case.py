@@ -210,11 +210,7 @@ class Case:
         return {**plain, **self.sizes}
 
     def size_symbols(self, where: str, axes: Iterable[str]) -> SizeSymbols:
-        """Return what its sizes are made of; `axes` are mesh axes that expressions may stand for besides.
-
-        Raises:
-            DeclarationError: a name is not a size, an expression is malformed, or it cannot be the declared number.
-        """
+        """Return what its sizes are made of; `axes` are mesh axes that expressions may stand for besides."""
         return size_symbols(where, self.symbols, {**dict.fromkeys(axes), **self.numbers})
 
     def at_sizes(self, numbers: Mapping[str, int]) -> Case:

@@ -103,11 +103,7 @@ class Domain:
         return any(_names(pattern, needed.subject) for fact in facts for pattern in getattr(self, fact))
 
     def check(self, where: str, arguments: Iterable[str]) -> None:
-        """Reject a fact about an input that does not exist.
-
-        Raises:
-            DeclarationError: a name matches no argument, or `cotangents` is the name of one.
-        """
+        """Reject a fact about an input that does not exist."""
         known = tuple(dict.fromkeys(arguments))
         for fact in FACTS:
             for pattern in getattr(self, fact):
