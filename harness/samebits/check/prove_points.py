@@ -389,9 +389,11 @@ class PointProver:
         sums = needed_by_sums(self.sides, point.direction, point.variant, job.on_mesh)
         first = next(iter(questions.values()))
         empty = _nothing(self._derivations, questions, point.direction)
-        moved = [prover.movement(question) for question in questions.values()]
+        smaller = None if self._smaller is None else self._smaller.of(job)
+        still = None if smaller is None else smaller.no_movement()
+        moved = [prover.movement(question) if still is None else still for question in questions.values()]
         why = next((movement.why for movement in moved if isinstance(movement, Unproved)), None)
-        smaller = None if why is None else self._same_smaller(job, questions)
+        smaller = None if why is None or smaller is None else self._same_smaller(smaller, questions)
         identities = None if why is None else prover.identity(questions) if smaller is None else smaller.identities()
         derived = _derived(self._derivations, questions) if isinstance(identities, Mapping) else None
         for leaf in first.outputs:
@@ -417,10 +419,9 @@ class PointProver:
                 assert derived is not None
                 yield by_fields(pair, point, outcome, known, first, derived).with_proof(no_movement=why)
 
-    def _same_smaller(self, job: PendingPoint, questions: Mapping[str, Question]) -> StandIn | None:
+    def _same_smaller(self, smaller: StandIn, questions: Mapping[str, Question]) -> StandIn | None:
         """Return smaller sizes at which all leaves are the same formulas, where float64 agrees at these sizes."""
-        smaller = None if self._smaller is None else self._smaller.of(job)
-        known = {} if smaller is None else smaller.identities()
+        known = smaller.identities()
         if not known or not all(each.equal for each in known.values()):
             return None
         apart = any(differences(question, question.outputs) for question in questions.values())

@@ -172,6 +172,9 @@ class Runner:
             outcomes = [LeafOutcome(comparison=other, lines=lines)]
             executed = Executed(devices=job.on_mesh.mesh.devices)
             return PointRun(outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, executed=executed)
+        smaller = None if self._smaller is None else self._smaller.of(job)
+        if smaller is not None and smaller.no_movement() is not None:
+            job.movement = MovementProof()  # labels of large arrays take long to find that out
         proof = self.proofs.movement(job)
         same_program = not proof.holds and self.proofs.same_program(job)
         alone, on_mesh, variant = self._run(job, proof.holds, same_program)
@@ -179,7 +182,7 @@ class Runner:
             raise NothingCompared(
                 f"'{reference}' returned no arrays; there is nothing to compare: return what it computes"
             )
-        outcomes = self._outcomes(job, proof, same_program, (alone, on_mesh, variant), leaves)
+        outcomes = self._outcomes(job, proof, same_program, (alone, on_mesh, variant), leaves, smaller)
         outcomes = self._sizes.attached(job.point, proof, outcomes)
         for comparison in variant.replicas:
             outcomes.append(LeafOutcome(comparison=comparison, where="between replicas"))
@@ -233,6 +236,7 @@ class Runner:
         same_program: bool,
         ran: tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs],
         leaves: Collection[str] | None,
+        smaller: StandIn | None,
     ) -> list[LeafOutcome]:
         """Return what each leaf showed."""
         point, reference, (alone, on_mesh, variant) = job.point, self.pair.reference_name, ran
@@ -242,7 +246,7 @@ class Runner:
         with_mesh = {} if on_mesh is None else compare_outputs(reference=on_mesh, optimized=variant)
         moved = {} if on_mesh is None else compare_outputs(reference=alone, optimized=on_mesh)
         proved = proof.holds or same_program
-        smaller = None if proved or self._smaller is None else self._smaller.of(job)
+        smaller = None if proved else smaller
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
         outcomes, budget = [], Budget.from_now(self.budget)

@@ -75,6 +75,12 @@ class StandIn:
     finder: LineFinder
     words: str
 
+    def no_movement(self) -> Unproved | None:
+        """Return why labels do not follow both sides here, as they then do not at larger sizes; None where they do."""
+        with _unrecorded():
+            proof = self.proofs.prover.movement(next(iter(self.proofs.questions(self.job).values())))
+        return proof if isinstance(proof, Unproved) else None
+
     def field_identity(self, path: str) -> FieldIdentity | None:
         """Return whether a leaf is the same formula on both sides, as it is here; None where that is not decided."""
         with _unrecorded():
