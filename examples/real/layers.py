@@ -151,7 +151,7 @@ LAYERS = {
 
 def arrays(layer: Layer, tokens: int, dtype: Any, scale: Callable[[int], int] = lambda size: size) -> dict[str, Any]:
     """Draw the arguments of a layer; weights have the spread of an initialisation."""
-    rng, drawn = np.random.default_rng(0), {}
+    rng, drawn = np.random.default_rng(0), dict[str, Any]()
     for name, shape in layer.shapes(tokens).items():
         shape = tuple(map(scale, shape))
         if name in layer.integers:
