@@ -53,8 +53,7 @@ def cache(chosen: CacheOptions) -> int:
 
 def manage_caches(chosen: CacheOptions, run: CommandRun) -> CacheDocument:
     """Show, clear or limit caches; of `where`, print the folder alone, for scripts."""
-    from samebits.host.cache_folder import cache_root, limit, limit_text
-    from samebits.host.caches import cache_row, clear, set_limit
+    from samebits.host.cache_folder import cache_root, cache_row, clear, limit, limit_text, set_limit
     from samebits.report.cache import CacheDocument
 
     if chosen.size is not None:

@@ -19,8 +19,7 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.supervision import journal_opened
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
-from samebits.engine.run_work import EngineSettings, run_work
-from samebits.engine.source_memory import SourceMemory
+from samebits.engine.run_work import EngineSettings, SourceMemory, run_work
 from samebits.engine.work import Item, Work
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder

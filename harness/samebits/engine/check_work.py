@@ -97,14 +97,11 @@ class CheckWork(Work[Finding]):
         pairs: Mapping[Locator, Pair] = MappingProxyType({}),
         memory: MemoryPlace | None = None,
     ) -> None:
-        self.effort = effort
-        self._declared = dict(pairs)
-        self._here: dict[Locator, Pair] = {}
+        self.effort, self.ahead, self.memory = effort, ahead, memory
         self._group = group
-        self.ahead = ahead
+        self._declared: dict[Locator, Pair] | None = dict(pairs)
+        self._pair: tuple[Locator, Pair] | None = None
         self._programs: Programs | None = None
-        self._before: Locator | None = None
-        self.memory = memory
         self._known: PointMemory | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
@@ -135,12 +132,11 @@ class CheckWork(Work[Finding]):
     ) -> Iterator[Event]:
         environment.devices_here()  # in one line where another process has taken the accelerator meanwhile
         self._programs = self._programs or Programs(group=self._group)
-        if self._before is not None and locator != self._before:
-            self._programs.forget(self._pair(self._before).name)
-        self._before = locator
-        if locator not in self._here:
-            self._here[locator] = self._pair(locator).on(environment.devices_here()[0].platform)
-        pair = self._here[locator]
+        if self._pair is None or self._pair[0] != locator:
+            if self._pair is not None:
+                self._programs.forget(self._pair[1].name)
+            self._pair = locator, self._loaded(locator).on(environment.devices_here()[0].platform)
+        pair = self._pair[1]
         for step in point_steps(pair, locator, points, self._programs, self.effort, how=How(ahead, memory)):
             key = key_of_point(pair.name, step.point)
             if isinstance(step, PointDone):
@@ -151,7 +147,8 @@ class CheckWork(Work[Finding]):
             if isinstance(step, PointStage):
                 yield Reached(key, step.stage)
 
-    def _pair(self, locator: Locator) -> Pair:
+    def _loaded(self, locator: Locator) -> Pair:
+        self._declared = self._declared or {}  # of another process, which has loaded it
         if locator not in self._declared:
             self._declared[locator] = load(locator)
         return self._declared[locator]
@@ -159,15 +156,9 @@ class CheckWork(Work[Finding]):
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
         """Return an `error` row."""
         locator, point = item.payload
-        return without_leaves(self._pair(locator).name, point, "error", lost_words(loss, stage), item.replay)
+        return without_leaves(self._loaded(locator).name, point, "error", lost_words(loss, stage), item.replay)
 
     def close(self) -> None:
         """Stop the compiling threads."""
         if self._programs is not None:
             self._programs.close()
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"effort": self.effort, "ahead": self.ahead, "memory": self.memory}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__init__(**state)  # type: ignore[misc]

@@ -22,8 +22,15 @@ from samebits.check.point_memory import NEVER, executed_now, rememberable
 from samebits.engine.check_work import CALLS, CheckWork, MemoryPlace, check_items
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal
-from samebits.engine.run_work import EngineSettings, run_work
-from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory, digest, reads_variables
+from samebits.engine.run_work import (
+    Dependencies,
+    EngineSettings,
+    Recalled,
+    SourceMemory,
+    digest,
+    reads_variables,
+    run_work,
+)
 from samebits.engine.work import Item
 from samebits.host.cache_folder import cache_folder, limit
 from samebits.host.entry_store import EntryStore
@@ -89,7 +96,6 @@ class VerdictCache(SourceMemory):
         self.fresh = fresh
         self.entries = entries
         self._pairs = {item.locator: item.pair.name for item in loaded}
-        self._places: dict[str, tuple[str, Point]] = {}
         self._executed: dict[tuple[str, Point], str] = {}
         self._stored: set[str] = set()
         self._why: dict[str, None] = {}
@@ -100,13 +106,11 @@ class VerdictCache(SourceMemory):
         """Where points that are not known by their sources are looked up by their programs."""
         return None if self.entries is None else MemoryPlace(str(self.entries.folder), self.by_programs, self.fresh)
 
-    def cache_key(self, item: Item) -> str:
-        """Return the key of a point."""
-        key, (locator, point) = super().cache_key(item), item.payload
-        self._places[key] = self._pairs[locator], point
-        return key
+    def _place(self, item: Item) -> tuple[str, Point]:
+        locator, point = item.payload
+        return self._pairs[locator], point
 
-    def recall(self, cache_key: str) -> Recalled | None:
+    def recall(self, item: Item, cache_key: str) -> Recalled | None:
         """Return the rows that are remembered under a key; None where there are none, or what they rest on has changed.
 
         Each has the moment at which it was executed.
@@ -114,20 +118,20 @@ class VerdictCache(SourceMemory):
         entry = None if self.fresh else self._entry(cache_key, VerdictEntry)
         if entry is None or not self.holds(entry.reads):
             return None
-        self._executed[self._places[cache_key]] = entry.executed
+        self._executed[self._place(item)] = entry.executed
         return Recalled(entry.rows, entry.reads)
 
     def remember(self, cache_key: str, done: Done[Finding]) -> Dependencies | None:
         """Store the rows of a point, unless they must be found anew each time, and return what they rest on."""
         reads = super().remember(cache_key, done)
-        if done.lost or not self._is_comparable(cache_key, done):
+        if done.lost or not self._is_comparable(done):
             reads = None
         if self.entries is None:
             return reads
         if reads is None or not done.rows or not all(map(rememberable, done.rows)):
             before = self._entry(cache_key, VerdictEntry)
             if reads is not None and before is not None and self.holds(before.reads) and any(map(_fails, done.rows)):
-                self._contradicted.setdefault(self._places[cache_key][0])
+                self._contradicted.setdefault(self._place(done.item)[0])
             self.entries.remove(cache_key)
             return reads
         earlier = (row.run.remembered for row in done.rows if row.run.remembered is not None)
@@ -136,12 +140,12 @@ class VerdictCache(SourceMemory):
         entry = VerdictEntry(executed, tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows), reads)
         self.entries.put(cache_key, msgspec.json.encode(entry))
         self._stored.add(cache_key)
-        self._executed[self._places[cache_key]] = executed
+        self._executed[self._place(done.item)] = executed
         return reads
 
-    def _is_comparable(self, cache_key: str, done: Done[Finding]) -> bool:
+    def _is_comparable(self, done: Done[Finding]) -> bool:
         """Return whether the rows of a point can be held against a later run; if not, a remark may say why."""
-        name, _ = self._places[cache_key]
+        name, _ = self._place(done.item)
         changed = self.changed_meanwhile(done)
         if changed is not None:
             self._why.setdefault(f"{name}: its results are not remembered: {changed} changed while it ran")

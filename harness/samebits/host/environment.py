@@ -289,23 +289,16 @@ def configuration() -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def compile_options() -> dict[str, str]:
-    """Return `COMPILE_OPTIONS` on the CPU, as far as this XLA supports them; starts the backend."""
-    return _known(COMPILE_OPTIONS)
-
-
-def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `COMPILE_OPTIONS` on the CPU, where this XLA has them; starts the backend."""
     import jax
 
     if jax.default_backend() != "cpu":
         return {}
-    known: dict[str, Any] = {}
-    for name, value in options.items():
-        try:
-            jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
-            known[name] = value
-        except RuntimeError:  # noqa: S112  XLA rejects an option that it does not have; then there is nothing to set
-            continue
-    return known
+    try:
+        jax.jit(lambda: 0).lower().compile(compiler_options=dict(COMPILE_OPTIONS))
+    except RuntimeError:  # XLA rejects an option that it does not have; then there is nothing to set
+        return {}
+    return dict(COMPILE_OPTIONS)
 
 
 def backend_started() -> bool:

@@ -27,25 +27,10 @@ def load_file(path: Path) -> ModuleType:
         DeclarationError: the file does not import.
     """
     path = path.resolve()
-    name = f"{path.parent.name}.{path.stem}"
-    if not _is_at(name, path):
-        name = f"samebits_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]}_{path.parent.name}_{path.stem}"
-        if name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(name, path)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            try:
-                with _first_on_path(str(path.parent.parent)), undone(f"importing {path}", importing=True):
-                    spec.loader.exec_module(module)
-            except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
-                del sys.modules[name]
-                if _is_ours(error):
-                    raise
-                raise DeclarationError(_why(str(path), error)) from error
-            watch(module)
-        return sys.modules[name]
-    return load_module(name)
+    if _is_at(f"{path.parent.name}.{path.stem}", path):
+        return load_module(f"{path.parent.name}.{path.stem}")
+    with _first_on_path(str(path.parent.parent)):
+        return _load_at(path, f"{_own_name(path.parent)}_{path.stem}")
 
 
 def load_standalone_file(path: Path) -> ModuleType:
@@ -77,22 +62,33 @@ def load_package(folder: Path) -> ModuleType:
     name = f"{path.parent.parent.name}.{path.parent.name}"
     if _is_at(name, path):
         return load_module(name)
-    name = f"samebits_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]}_{path.parent.name}"
+    return _load_at(path, _own_name(path.parent), [str(path.parent)])
+
+
+def _own_name(folder: Path) -> str:
+    """Return the name of a package in a folder of somebody else's tree, where folders have the same names."""
+    return f"samebits_{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}_{folder.name}"
+
+
+def _load_at(path: Path, name: str, folders: list[str] | None = None) -> ModuleType:
+    """Import a file once under a name; its modules are in `folders` where it is a package."""
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)])
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         with undone(f"importing {path}", importing=True):
             spec.loader.exec_module(module)
-    except BaseException as error:  # as above
+    except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
         for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
             del sys.modules[known]
         if _is_ours(error):
             raise
         raise DeclarationError(_why(str(path), error)) from error
+    if folders is None:
+        watch(module)
     return module
 
 

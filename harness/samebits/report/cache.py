@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.host.caches import CacheRow
+from samebits.host.cache_folder import CacheRow
 from samebits.report.document import CommandDocument
 from samebits.report.page import Page, Table, ValueList
 from samebits.report.words import plural

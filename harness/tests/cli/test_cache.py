@@ -184,7 +184,7 @@ def test_permissions_that_nobody_expected_are_one_line(folder: Path, monkeypatch
     def denied(name: str, removed: int = 0) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"/elsewhere/{name}")
 
-    monkeypatch.setattr("samebits.host.caches.cache_row", denied)
+    monkeypatch.setattr("samebits.host.cache_folder.cache_row", denied)
     ended = samebits("cache")
     line = "samebits: /elsewhere/verdicts: Permission denied; make it readable and writable for this user"
     assert (ended.code, ended.lines) == (3, [line])

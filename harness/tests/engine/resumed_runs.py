@@ -15,8 +15,7 @@ from typing import Any
 
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
-from samebits.engine.run_work import EngineSettings, run_work
-from samebits.engine.source_memory import Dependencies, SourceMemory
+from samebits.engine.run_work import Dependencies, EngineSettings, SourceMemory, run_work
 from samebits.engine.work import Item
 from samebits.host.file_reads import READS
 from samebits.schema.result import Problem

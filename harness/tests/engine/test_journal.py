@@ -11,8 +11,7 @@ import pytest
 
 from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
 from samebits.errors import RequestError
-from samebits.host.cache_folder import cache_folder
-from samebits.host.caches import clear
+from samebits.host.cache_folder import cache_folder, clear
 from samebits.host.written import Written
 
 HEAD = JournalHead(command="check", request={"pairs": ["rope"]})

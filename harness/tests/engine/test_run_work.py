@@ -11,8 +11,15 @@ from samebits.cluster import ray_cluster, ray_connection
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.ray_request import ray_request
-from samebits.engine.run_work import EngineSettings, executor_of, run_work, usual_settings
-from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory
+from samebits.engine.run_work import (
+    Dependencies,
+    EngineSettings,
+    Recalled,
+    SourceMemory,
+    executor_of,
+    run_work,
+    usual_settings,
+)
 from samebits.engine.work import Item, Shard
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, raw, toy_items
@@ -35,7 +42,7 @@ class ToyStore(SourceMemory):
         """The key and a version of the sources."""
         return f"{item.key} {self.version}"
 
-    def recall(self, cache_key: str) -> Recalled | None:
+    def recall(self, item: Item, cache_key: str) -> Recalled | None:
         """The rows; none with `--fresh`."""
         if self.fresh or cache_key not in self.rows:
             return None

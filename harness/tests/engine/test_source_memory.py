@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from samebits.engine.drive import Done
-from samebits.engine.source_memory import SourceMemory
+from samebits.engine.run_work import SourceMemory
 from samebits.engine.work import Item
 from samebits.host.file_reads import FILE, MEANWHILE, OUTSIDE
 from tests.host.reading import reads_of
@@ -71,4 +71,4 @@ def test_what_was_read_must_be_as_it_was(tmp_path: Path, monkeypatch: pytest.Mon
 def test_nothing_is_remembered_between_runs(tmp_path: Path) -> None:
     """The journal alone has rows."""
     memory = SourceMemory([tmp_path], {})
-    assert memory.recall(memory.cache_key(ITEM)) is None
+    assert memory.recall(ITEM, memory.cache_key(ITEM)) is None

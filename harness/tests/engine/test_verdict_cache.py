@@ -214,8 +214,7 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     take_notes()
     cache = memory.cache()
     (item, *_) = check_items([memory.item])
-    cache_key = cache.cache_key(item)
-    assert cache.recall(cache_key)
+    assert cache.recall(item, cache.cache_key(item))
     note("pair 'rope': a remark")
     note("pair 'ropes': of another pair")
     note("pair 'rope': what happened in one run", lasting=False)
@@ -278,8 +277,7 @@ def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
     cache.remember_audit(memory.item, results, audit)
     assert cache.recall_audit(memory.item, results) is None  # nothing was recalled yet that it could rest on
     for item in check_items([memory.item]):
-        cache_key = cache.cache_key(item)
-        assert cache.recall(cache_key) is not None
+        assert cache.recall(item, cache.cache_key(item)) is not None
     cache.remember_audit(memory.item, results, audit)
     assert cache.recall_audit(memory.item, results) == audit
     assert cache.recall_audit(memory.item, results[:-1]) is None
@@ -300,8 +298,7 @@ def stored(memory: Memory, rows: Sequence[Finding], *, lost: bool = False) -> li
 def is_recalled(memory: Memory) -> bool:
     item = check_items([memory.item])[0]
     with contextlib.closing(memory.cache()) as cache:
-        cache_key = cache.cache_key(item)
-        return cache.recall(cache_key) is not None
+        return cache.recall(item, cache.cache_key(item)) is not None
 
 
 @pytest.mark.parametrize(("row", "remarked"), [(different(), 1), (result(verdict="error", ok=False), 0)])

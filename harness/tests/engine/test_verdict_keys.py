@@ -12,7 +12,7 @@ import pytest
 
 from samebits.engine import verdict_cache
 from samebits.engine.check_work import check_items
-from samebits.engine.source_memory import digest
+from samebits.engine.run_work import digest
 from samebits.host import installed, process_sources
 from samebits.host.installed import PACKAGE
 from samebits.programs.catalogue import Locator

@@ -37,7 +37,6 @@ THROUGH = {
         "bisect/trainings",
         "train/taps",
     ),
-    "cli/test_cache.py": ("host/caches",),
     "cli/test_compile.py": ("cli/compile_run", "compile/request"),
     "cli/test_golden.py": ("cli/golden_run", "cli/golden_files_run"),
     "train/golden/test_files.py": ("host/sealed_file",),

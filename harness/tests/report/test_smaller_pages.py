@@ -6,7 +6,7 @@ import pytest
 
 from samebits.audit.defaults.compare import Agreement, Disagreement
 from samebits.audit.snapshots.accept import AcceptedVerdicts
-from samebits.host.caches import CacheRow
+from samebits.host.cache_folder import CacheRow
 from samebits.report.cache import CacheDocument
 from samebits.report.defaults import DefaultsDocument
 from samebits.report.list import Listing, PairRow
