@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import IO
 
@@ -44,8 +43,10 @@ _SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD)
 """What the parent waits for."""
 
 
-class ChildState:
-    """What a child tells its parent, as lines of JSON in a file in memory: they stay there however the child ends.
+class _Supervision:
+    """What a child tells its parent, and what the parent knows of earlier children; one object for each process.
+
+    A child tells it as lines of JSON in a file in memory: they stay there however the child ends.
 
     Attributes:
         importing: the pair whose code is being imported; empty for none.
@@ -53,28 +54,39 @@ class ChildState:
         code: the exit code; None while the command runs.
         journaled: whether the command has opened its journal.
         printed: digests of the problems that were printed, by earlier children too, which the next would print again.
+        excluded: the pairs that ended an earlier child, with how.
+        beside: for each pair that ended a child while it was imported, those that had left a thread running before.
     """
 
     def __init__(self) -> None:
-        self._file = os.memfd_create("told")
+        self._file: int | None = None
         self._read = 0
         self.journaled = False
         self.printed: set[str] = set()
-        self.begin()
+        self.excluded: dict[str, str] = {}
+        self.beside: dict[str, list[str]] = {}
+        self.forget()
 
-    def begin(self) -> None:
+    def forget(self) -> None:
         """Forget what an earlier child has told of itself."""
         self.importing = ""
         self.left: dict[str, None] = {}
         self.code: int | None = None
 
+    def begin(self) -> None:
+        """Listen to a child."""
+        self._file = os.memfd_create("told") if self._file is None else self._file
+        self.forget()
+
     def tell(self, what: str, value: object) -> None:
-        """Tell the parent something; in a child."""
-        with contextlib.suppress(OSError):  # the user's code has closed the file: then nobody is told
-            os.write(self._file, json.dumps([what, value]).encode() + b"\n")
+        """Tell the parent something, in a child; nothing where no other process supervises this one."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # the user's code has closed the file: then nobody is told
+                os.write(self._file, json.dumps([what, value]).encode() + b"\n")
 
     def hear(self) -> None:
         """Read what a child has told since the last time; in the parent."""
+        assert self._file is not None
         text = os.pread(self._file, os.fstat(self._file).st_size - self._read, self._read)
         text = text[: text.rfind(b"\n") + 1]
         self._read += len(text)
@@ -88,27 +100,7 @@ class ChildState:
                 setattr(self, what, value)
 
 
-@dataclass(slots=True)
-class _Supervision:
-    """State that parent and child share; one object, because a process has one parent.
-
-    Args:
-        state: what a child tells; None where no other process supervises this one.
-        excluded: the pairs that ended an earlier child, with how.
-        beside: for each pair that ended a child while it was imported, those that had left a thread running before.
-    """
-
-    state: ChildState | None = None
-    excluded: dict[str, str] = field(default_factory=dict)
-    beside: dict[str, list[str]] = field(default_factory=dict)
-
-
 _SUPERVISION = _Supervision()
-
-
-def _tell(what: str, value: object) -> None:
-    if _SUPERVISION.state is not None:
-        _SUPERVISION.state.tell(what, value)
 
 
 @contextlib.contextmanager
@@ -120,27 +112,27 @@ def importing(name: str) -> Iterator[None]:
     """
     if name in _SUPERVISION.excluded:
         raise CouldNotRun(f"pair '{name}': {_SUPERVISION.excluded[name]}")
-    _tell("importing", name)
+    _SUPERVISION.tell("importing", name)
     threads = set(threading.enumerate())
     try:
         yield
     finally:
         if not threads.issuperset(threading.enumerate()):
-            _tell("left", name)
-        _tell("importing", "")
+            _SUPERVISION.tell("left", name)
+        _SUPERVISION.tell("importing", "")
 
 
 def say_problem(text: str) -> None:
     """Print one line on stderr; not where an earlier child of the same command has printed it."""
     digest = blake2b(text.encode(), digest_size=8).hexdigest()
-    if _SUPERVISION.state is None or digest not in _SUPERVISION.state.printed:
+    if digest not in _SUPERVISION.printed:
         say(text)
-        _tell("printed", digest)
+        _SUPERVISION.tell("printed", digest)
 
 
 def journal_opened() -> None:
     """Record that the results of the command go into its journal from now on."""
-    _tell("journaled", True)
+    _SUPERVISION.tell("journaled", True)
 
 
 def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
@@ -156,7 +148,7 @@ def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
     """
     if sys.platform != "linux" or "jax" in sys.modules or threading.active_count() > 1:
         return
-    state = _SUPERVISION.state = ChildState()
+    state = _SUPERVISION
     sys.stdout.flush()
     sys.stderr.flush()
     alive, ours = os.pipe()
@@ -245,7 +237,7 @@ def _record(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the reader of a pipe has ended, or the user's code closed it
             stream.flush()
-    _tell("code", code)
+    _SUPERVISION.tell("code", code)
 
 
 def _end_with_parent(alive: int) -> None:
@@ -254,7 +246,7 @@ def _end_with_parent(alive: int) -> None:
     os._exit(COULD_NOT_TELL)
 
 
-def _wait(child: int, state: ChildState, seconds: float) -> tuple[int, bool]:
+def _wait(child: int, state: _Supervision, seconds: float) -> tuple[int, bool]:
     """Return the status with which a child ended, and whether it was for importing the code of a pair for too long."""
     name, since, late, reported = "", time.monotonic(), False, None
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -13,15 +14,13 @@ import msgspec
 
 from samebits.host.accelerator import package_version
 from samebits.host.environment import PACKAGES
-from samebits.host.installed import PACKAGE
+from samebits.host.installed import PACKAGE, files_below
 
 SUFFIXES = (".py", ".toml", ".yaml", ".yml")
 """Of files that declarations and implementations are written in, or read."""
 
 MOST_FILES = 20_000
 """At most how many files of a folder are read, so that a home folder named by mistake ends."""
-
-_SKIPPED = ("__pycache__", "node_modules", "build", "dist", "site-packages")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,22 +81,8 @@ def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFinge
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    """Yield the sources below a folder, in the same order everywhere; no hidden folder, no environment of Python."""
-    count = 0
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".")
-            and name not in _SKIPPED
-            and not os.path.exists(os.path.join(place, name, "pyvenv.cfg"))
-        )
-        for name in sorted(names):
-            if name.endswith(SUFFIXES):
-                yield Path(place) / name
-                count += 1
-                if count == MOST_FILES:
-                    return
+    sources = (Path(path) for path in files_below(folder) if path.endswith(SUFFIXES))
+    return itertools.islice(sources, MOST_FILES)
 
 
 def file_digest(path: Path) -> str:

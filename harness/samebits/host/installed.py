@@ -8,6 +8,7 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 # Where this package lies on disk.
@@ -26,6 +27,8 @@ def builtin_tree() -> Path:
 
 NAMES = ("site-packages", "dist-packages")
 """Folders of distributions, also in an environment that is only on Python's path."""
+
+_NOT_WRITTEN = (*NAMES, "node_modules", "__pycache__", "build")
 
 _RECORDS = ("RECORD", "METADATA", "direct_url.json", "PKG-INFO", "SOURCES.txt")
 """Files of a distribution that say its version and what is in its files."""
@@ -82,19 +85,16 @@ def _in_folder(folder: str) -> str:
     return " ".join(parts)
 
 
-def tree_digest(folder: Path) -> str:
-    """Return a digest of the names and contents of all files of a package, without compiled ones."""
-    digest = hashlib.sha256()
-    for path in sorted(_files(folder)):
-        digest.update(
-            f"{path.relative_to(folder).as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode()
-        )
-    return digest.hexdigest()
-
-
 def own_digest(package: Path = PACKAGE) -> str:
-    """Return a digest of samebits itself; the pairs that an installed package carries are sources of theirs."""
-    return tree_digest(package)
+    """Return a digest of the names and contents of samebits' own files, without compiled ones.
+
+    The pairs that an installed package carries are sources of theirs.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(_files(package)):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(package).as_posix()}\0{content}\0".encode())
+    return digest.hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
@@ -103,3 +103,16 @@ def _files(folder: Path) -> list[Path]:
         folders[:] = [name for name in folders if name != "__pycache__" and Path(place, name) != CARRIED]
         files += [Path(place, name) for name in names if not name.endswith((".pyc", ".swp", "~"))]
     return files
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    """Yield the files of a tree that are written by hand, in the same order everywhere.
+
+    Left out are hidden folders, and those of what is installed or made.
+    """
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_WRITTEN)
+        if "pyvenv.cfg" in names:
+            folders.clear()
+            continue
+        yield from (os.path.join(place, name) for name in sorted(names))

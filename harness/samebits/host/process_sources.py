@@ -14,14 +14,14 @@ import platform
 import re
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samebits.host.environment import configuration
 from samebits.host.file_reads import loaded_files
-from samebits.host.installed import distributions_digest, is_installed, own_digest
+from samebits.host.installed import distributions_digest, files_below, is_installed, own_digest
 from samebits.host.processors import instruction_sets
 
 _PREFIXES = (
@@ -43,9 +43,6 @@ _NAMED = re.compile(
     rb"|[\"'](\w+)[\"']\s+(?:not\s+)?in\s+os\s*\.\s*environ\b"
 )
 """How code reads one variable by a name that is written there."""
-
-_SKIPPED = ("site-packages", "dist-packages", "node_modules", "__pycache__", "build")
-"""Folders whose files are installed or made, not written."""
 
 _MODULES = (".py", ".pyc", ".so", ".pyd")
 
@@ -78,12 +75,12 @@ def sources_of_process(*trees: Path, most: int = 2**31) -> ProcessSources:
         most: of more files and folders than these nothing is digested; what they have is equal to nothing then.
     """
     folders = {tree.resolve() for tree in trees}
-    every = itertools.chain.from_iterable(_entries(folder) for folder in sorted(folders))
+    every = itertools.chain.from_iterable(files_below(folder) for folder in sorted(folders))
     seen = list(itertools.islice(every, most + 1))
     written = sorted({path for path in seen if path.endswith(_MODULES)}) if len(seen) <= most else []
     loaded = loaded_files()
     packages = {folder for file in loaded - set(written) if (folder := _package(file)) is not None}
-    beside = {path for folder in packages for path in _entries(folder) if path.endswith(_MODULES)}
+    beside = {path for folder in packages for path in files_below(folder) if path.endswith(_MODULES)}
     sources = {
         "loaded": _known(sorted((loaded | beside) - set(written))),
         "sources": _known(written) if len(seen) <= most else uuid.uuid4().hex,
@@ -131,16 +128,6 @@ def _variables_read(loaded: Iterable[str], written: Iterable[str]) -> dict[str, 
         return dict(sorted(os.environ.items()))
     known += [variables_in(file) for file in written]
     return {name: os.environ.get(name) for names, _ in known for name in names}
-
-
-def _entries(tree: Path) -> Iterator[str]:
-    """Yield the files of a tree, but for those of installed packages and hidden folders."""
-    for folder, folders, files in os.walk(tree):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
-        if "pyvenv.cfg" in files:
-            folders.clear()
-            continue
-        yield from (os.path.join(folder, name) for name in files)
 
 
 def _package(file: str) -> Path | None:

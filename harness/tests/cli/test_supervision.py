@@ -176,8 +176,9 @@ def test_a_pair_blamed_for_a_thread_of_another_runs(monkeypatch: pytest.MonkeyPa
 
 
 def test_pairs_that_leave_a_thread_running_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = supervision.ChildState()
-    monkeypatch.setattr(supervision, "_SUPERVISION", supervision._Supervision(state=state))
+    state = supervision._Supervision()
+    state.begin()
+    monkeypatch.setattr(supervision, "_SUPERVISION", state)
     done = threading.Event()
     with supervision.importing("none"):
         pass

@@ -9,7 +9,7 @@ import pytest
 
 from samebits.host.file_reads import OUTSIDE, READS, _kind
 from samebits.host.git import author
-from samebits.host.installed import PACKAGE, tree_digest
+from samebits.host.installed import PACKAGE, own_digest
 from samebits.host.loading import load_file
 
 
@@ -24,7 +24,7 @@ def test_what_samebits_digests_counts_for_nobody(tmp_path: Path, in_thread: bool
     READS.look()
     (tmp_path / "data.txt").write_text("1")
     with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(tree_digest, tmp_path).result() if in_thread else tree_digest(tmp_path)
+        digest = pool.submit(own_digest, tmp_path).result() if in_thread else own_digest(tmp_path)
     assert digest and _of(tmp_path) == set()
 
 
@@ -32,7 +32,7 @@ def test_what_the_test_reads_itself_counts(tmp_path: Path) -> None:
     READS.look()
     path = tmp_path / "data.txt"
     path.write_text("1")
-    tree_digest(tmp_path)
+    own_digest(tmp_path)
     assert path.read_text() == "1" and _of(tmp_path) == {"data.txt"}
 
 
@@ -62,7 +62,7 @@ def test_a_repository_that_is_reached_by_a_link_is_the_same(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("file", "is_users"),
     [
-        (tree_digest.__code__.co_filename, False),
+        (own_digest.__code__.co_filename, False),
         (Path.open.__code__.co_filename, None),
         ("<frozen posixpath>", None),
         ("<frozen importlib._bootstrap_external>", None),
