@@ -270,12 +270,7 @@ class ProcessGroup(LockstepGroup):
 
     @contextlib.contextmanager
     def point(self, words: str) -> Iterator[None]:
-        """Have all processes do one thing inside; where one of them fails, all do.
-
-        Raises:
-            FailedElsewhere: another process failed.
-            RunEnded: a process does not come.
-        """
+        """Have all processes do one thing inside; where one of them fails, all do."""
         self.begin(words)
         try:
             yield
@@ -299,10 +294,6 @@ class ProcessGroup(LockstepGroup):
             name: of the exchange, the same in all of them.
             post: what this one brings.
             last: whether it ends the point.
-
-        Raises:
-            FailedElsewhere: another process left the point.
-            RunEnded: a process does not come.
         """
         self._step += 1
         words = f"{self._words}: {name}"
@@ -330,10 +321,6 @@ class ProcessGroup(LockstepGroup):
             name: of the exchange.
             payload: what this process brings where it did not fail.
             failed: why it failed.
-
-        Raises:
-            FailedElsewhere: this process did not fail, and another one did.
-            RunEnded: a process does not come.
         """
         posts = self.exchange(name, Post(payload, failed))
         if failed is None:
@@ -347,11 +334,7 @@ class ProcessGroup(LockstepGroup):
         self._called(lambda: self._board.leave(self.number, self._point, text))
 
     def watched(self, stage: str, call: Callable[[], Value]) -> Value:
-        """Have something run in a thread that this one can abandon: nothing interrupts a collective.
-
-        Raises:
-            RunEnded: it takes too long, or the run has ended meanwhile.
-        """
+        """Have something run in a thread that this one can abandon: nothing interrupts a collective."""
         self.reached(f"{self._words}: {stage}")
         self._sign()  # what runs may end this process before its next sign of life
         outcome: list[tuple[Value | None, BaseException | None]] = []

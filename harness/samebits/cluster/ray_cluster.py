@@ -219,11 +219,7 @@ class RayExecutor(Executor):
         return None
 
     def _loss(self, task: _Task, error: Exception) -> ProcessExit:
-        """Explain why a task ended that has not said so itself.
-
-        Raises:
-            RequestError: samebits cannot run there.
-        """
+        """Explain why a task ended that has not said so itself."""
         import ray
 
         if task.killed is not None:

@@ -105,11 +105,7 @@ def connect(request: RayRequest) -> RayCluster:
 
 
 def task_resources(request: RayRequest, nodes: Sequence[Node]) -> dict[str, float]:
-    """Return the resources of each task: what was asked for, one CPU, and all chips or GPUs of a node.
-
-    Raises:
-        RequestError: no node has them.
-    """
+    """Return the resources of each task: what was asked for, one CPU, and all chips or GPUs of a node."""
     task = {"CPU": 1.0, **request.task}
     wanted = ACCELERATORS.get(request.platform)
     if wanted is not None and wanted not in task:
@@ -154,11 +150,7 @@ def _in_words(nodes: Sequence[Node]) -> str:
 
 
 def require_ray() -> Any:
-    """Ray's module, which only runs with `--ray` need.
-
-    Raises:
-        RequestError: it is not installed.
-    """
+    """Ray's module, which only runs with `--ray` need."""
     try:
         import ray
     except ImportError as error:
@@ -168,11 +160,7 @@ def require_ray() -> Any:
 
 
 def _init(ray: Any, request: RayRequest) -> None:
-    """Connect as driver; Ray's own lines stay away from the report.
-
-    Raises:
-        RequestError: the cluster cannot be reached.
-    """
+    """Connect as driver; Ray's own lines stay away from the report."""
     usual = {"address": request.address, "log_to_driver": False, "logging_level": "ERROR"}
     local = {"num_cpus": request.workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     # A cluster for one run reports no usage. One attempt to reach another: without the variable Ray takes 15 minutes.
@@ -192,11 +180,7 @@ def _init(ray: Any, request: RayRequest) -> None:
 
 
 def _require_listener(address: str) -> None:
-    """Reject an address where nothing takes a connection: Ray itself would try for a long time.
-
-    Raises:
-        RequestError: nothing does.
-    """
+    """Reject an address where nothing takes a connection: Ray itself would try for a long time."""
     host, colon, port = address.rpartition(":")
     if not colon:
         return

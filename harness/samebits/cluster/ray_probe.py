@@ -27,23 +27,14 @@ a chunk."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What a node says of itself.
-
-    Args:
-        environment: of a fresh process there.
-        fingerprint: its versions and sources.
-    """
+    """What a node says of itself."""
 
     environment: Environment
     fingerprint: MachineFingerprint
 
 
 class ProbeWork(Work[NodeFacts]):
-    """A process starts jax, and says what it has.
-
-    Args:
-        folders: the user's trees.
-    """
+    """A process starts jax, and says what it has."""
 
     kind = "probe"
     row = NodeFacts
@@ -68,12 +59,7 @@ class ProbeWork(Work[NodeFacts]):
 
 
 def cluster_environment(request: RayRequest) -> Environment:
-    """Return the environment of the nodes, which is the same on all of them.
-
-    Raises:
-        RequestError: no cluster, no room in it, a node has other versions or sources than this machine, or two nodes
-            are not alike.
-    """
+    """Return the environment of the nodes, which is the same on all of them."""
     require_ray()
     if request.address == LOCAL and request.platform == "cpu":
         return environment.capture()  # this machine and nothing else
@@ -88,11 +74,7 @@ def cluster_environment(request: RayRequest) -> Environment:
 
 
 def one_kind(environments: Mapping[str, Environment]) -> Environment:
-    """Return the environment that all nodes have; how many processors they have moves no bits.
-
-    Raises:
-        RequestError: two are not alike.
-    """
+    """Return the environment that all nodes have; how many processors they have moves no bits."""
     (first, usual), *others = environments.items()
     for host, own in others:
         for name, value in asdict(own).items():
@@ -103,11 +85,7 @@ def one_kind(environments: Mapping[str, Environment]) -> Environment:
 
 
 def _answers(cluster: RayCluster) -> dict[str, NodeFacts]:
-    """Return what the nodes say, by their names.
-
-    Raises:
-        RequestError: a node cannot run samebits, or none answers.
-    """
+    """Return what the nodes say, by their names."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -200,11 +200,7 @@ def _kind(value: Any, own: _Own) -> str:
 
 
 def _require_one_kind(label: str, everywhere: Sequence[Mapping[str, str]]) -> None:
-    """Reject programs whose outputs are other arrays in another process: their pieces make up no array.
-
-    Raises:
-        CouldNotRun: a process has another output than process 0; the same in all of them.
-    """
+    """Reject programs whose outputs are other arrays in another process: their pieces make up no array."""
     first = everywhere[0]
     for number, there in enumerate(everywhere):
         for path in sorted({*first, *there}):

@@ -60,11 +60,7 @@ class RunInputs:
 
 
 def compare_inputs(group: ProcessGroup, inputs: RunInputs) -> None:
-    """Compare what the processes are about to do.
-
-    Raises:
-        RequestError: a process differs from process 0; it is named, with what differs.
-    """
+    """Compare what the processes are about to do."""
     digests = group.share("comparing points, sources and environment", inputs.digests())
     apart = [number for number, other in enumerate(digests) if other != digests[0]]
     if not apart:
@@ -137,11 +133,7 @@ START = 300
 
 
 def start(request: DistributedRequest) -> ProcessGroup:
-    """Start jax with the devices of all processes.
-
-    Raises:
-        RequestError: no launcher is detected, jax has started already, or the others are not reached.
-    """
+    """Start jax with the devices of all processes."""
     if environment.backend_started():
         raise RequestError(
             "several processes were asked for, but jax has already started in this one; use jax only inside fixtures, "
@@ -169,11 +161,7 @@ def start(request: DistributedRequest) -> ProcessGroup:
 
 
 def _require_coordinator(request: DistributedRequest, seconds: int) -> None:
-    """Try the coordinator's address: where jax cannot use it, XLA aborts the process.
-
-    Raises:
-        RequestError: process 0 cannot listen at its port, or the others find no process listening there.
-    """
+    """Try the coordinator's address: where jax cannot use it, XLA aborts the process."""
     if request.coordinator is None:
         return
     host, _, port = request.coordinator.rpartition(":")

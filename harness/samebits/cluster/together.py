@@ -33,9 +33,6 @@ def judged_together(
         started: why it did not start here, as its result; None where it did.
         finish: runs it.
         error: gives the result where another process failed, or the processes do not agree.
-
-    Raises:
-        RunEnded: a process does not come.
     """
     group.begin(words)
     failed = None if started is None else _failure([started])
@@ -79,12 +76,7 @@ def end_together(group: ProcessGroup, results: Sequence[Finding], error: Callabl
 
 
 def require_alike(group: ProcessGroup, results: Sequence[Finding]) -> None:
-    """Hold the results of a point against those of the other processes.
-
-    Raises:
-        CouldNotRun: a process comes to another result.
-        RunEnded: a process does not come.
-    """
+    """Hold the results of a point against those of the other processes."""
     everywhere = group.share("judged", [_compared(result) for result in results])
     for number, other in enumerate(everywhere):
         apart = _apart(everywhere[0], other)

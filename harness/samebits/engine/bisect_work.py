@@ -32,11 +32,7 @@ class JudgedPoint:
 
 
 class BisectWork(OneByOne[JudgedPoint]):
-    """Judges mixtures of two trainings.
-
-    Args:
-        request: names the two.
-    """
+    """Judges mixtures of two trainings."""
 
     kind = "bisect pairs"
     row = JudgedPoint
@@ -83,24 +79,14 @@ class BisectWork(OneByOne[JudgedPoint]):
 
 
 class JudgeOnEngine:
-    """Judges points one by one on an executor, whose process stays between them.
-
-    Args:
-        work: judges.
-        executor: where.
-        limits: of a judgement.
-    """
+    """Judges points one by one on an executor, whose process stays between them."""
 
     def __init__(self, work: BisectWork, executor: Executor, limits: Limits) -> None:
         self._work, self._executor, self._limits = work, executor, limits
         self._count = 0
 
     def __call__(self, point: Point, steps: int) -> Judgement:
-        """Judge the choices taken from the bad training.
-
-        Raises:
-            SamebitsError: nothing can be judged, as where the good training does not repeat its bits.
-        """
+        """Judge the choices taken from the bad training."""
         self._count += 1
         problems: list[Problem] = []
         items = [self._work.item(point, steps, self._count)]

@@ -75,9 +75,6 @@ def take_request(variables: MutableMapping[str, str] | None = None) -> Distribut
 
     Returns:
         None where it does not ask for several processes.
-
-    Raises:
-        RequestError: a variable has no value of its kind.
     """
     variables = os.environ if variables is None else variables
     values = {name: variables.pop(name, "") for name in VARIABLES}

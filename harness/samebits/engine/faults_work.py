@@ -38,11 +38,7 @@ def fault_items(tree: Path, numbers: Sequence[int]) -> list[Item]:
 
 
 class FaultsWork(OneByOne[FaultRow]):
-    """Plants faults, and checks each beside the honest implementation.
-
-    Args:
-        tree: whose faults are planted.
-    """
+    """Plants faults, and checks each beside the honest implementation."""
 
     kind = "faults"
     row = FaultRow

@@ -122,11 +122,7 @@ class JournalText:
 
 
 def read_journal(path: Path) -> JournalText:
-    """Return what a journal holds, as far as it is whole.
-
-    Raises:
-        RequestError: it cannot be read, or is not a journal of this format.
-    """
+    """Return what a journal holds, as far as it is whole."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -250,11 +246,7 @@ class Journal:
 
 
 def _open_locked(path: Path) -> int:
-    """Return the descriptor of a file that no other process writes.
-
-    Raises:
-        RequestError: it cannot be written, or another process writes it.
-    """
+    """Return the descriptor of a file that no other process writes."""
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -44,11 +44,7 @@ def golden_items(tree: Path, names: Iterable[str]) -> list[Item]:
 
 
 class GoldenWork(OneByOne[CheckedGolden]):
-    """Runs configurations, and compares each with its golden.
-
-    Args:
-        tree: of the model.
-    """
+    """Runs configurations, and compares each with its golden."""
 
     kind = "golden check"
     row = CheckedGolden
@@ -228,11 +224,7 @@ class ProveModelWork(OneByOne[ProvedStep]):
         self._prover = None
 
     def _loaded(self) -> tuple[StepProver, list[tuple[Config, Defect | None]]]:
-        """Return the prover of the model, once the proofs have shown that they see planted differences; and the steps.
-
-        Raises:
-            CheckerBroken: they do not.
-        """
+        """Return the prover of the model, once proofs have shown that they see planted differences, and the steps."""
         if self._prover is None:
             from samebits.prove.selftest import check_proofs
             from samebits.train.prove_step import StepProver

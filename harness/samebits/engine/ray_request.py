@@ -67,9 +67,6 @@ def ray_request(
         platform: of `--platform`; None for the CPU.
         workers: of `--workers`.
         root: the tree; None for the current folder.
-
-    Raises:
-        RequestError: one of them is malformed.
     """
     if address == LOCAL:
         address = os.environ.get("RAY_ADDRESS", LOCAL)

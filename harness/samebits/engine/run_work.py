@@ -242,9 +242,6 @@ def usual_settings(*, workers: int | None, seconds: float | None, limit: int | N
         workers: how many; None for one per processor.
         seconds: after which an item is ended; None for the usual time.
         limit: of a process, in bytes; None for a share of the memory.
-
-    Raises:
-        RequestError: so many processes have too little memory each.
     """
     share = memory_limit_per_worker(workers or default_workers())
     if workers is not None and limit is None and share < LEAST_MEMORY:

@@ -182,11 +182,7 @@ class TrainWork(OneByOne[TrainedRun]):
 
 
 class MatrixRuns:
-    """The runs of a matrix in one process; the first run and single steps of others are cached.
-
-    Args:
-        request: selects the matrix.
-    """
+    """The runs of a matrix in one process; the first run and single steps of others are cached."""
 
     def __init__(self, request: TrainRequest) -> None:
         self.model, self.matrix = select(request)
@@ -349,11 +345,7 @@ def other_bits(row: TrainedRun, first: TrainedRun) -> str | None:
 
 
 def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], seconds: float) -> MatrixResult:
-    """Return the runs of a matrix and their comparisons, as `run_matrix` gives them, but without states and arrays.
-
-    Raises:
-        SamebitsError: the first run failed, so that there is nothing to compare with; or a request is wrong.
-    """
+    """Return the runs of a matrix and their comparisons, as `run_matrix` gives them, but without states and arrays."""
     from samebits.train.compare import clusters, judge_runs
     from samebits.train.envelope import Distances, Envelope
     from samebits.train.matrix import MatrixResult, other_training

@@ -94,12 +94,7 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
 
 
 class Unusable(msgspec.Struct, frozen=True, tag="unusable"):
-    """The process is about to end by itself, instead of reporting its event.
-
-    Args:
-        kind: of the loss.
-        text: why.
-    """
+    """The process is about to end by itself, instead of reporting its event."""
 
     kind: Literal["device", "exit"]
     text: str
@@ -310,11 +305,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read a text such as `3/8`.
-
-        Raises:
-            RequestError: it is not of this form.
-        """
+        """Read a text such as `3/8`."""
         match = re.fullmatch(r"(\d+)/(\d+)", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise RequestError(f"--shard {text}: expected K/N with K from 1 to N, such as 3/8")

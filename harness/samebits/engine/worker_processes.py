@@ -262,14 +262,7 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
 
 @contextlib.contextmanager
 def _named_failure(where: str) -> Iterator[None]:
-    """Say in one line what the system refuses inside, where a process is about to be started.
-
-    Args:
-        where: what it needs, in words.
-
-    Raises:
-        RequestError: it cannot be started.
-    """
+    """Say in one line what the system refuses inside, where a process is about to be started."""
     try:
         yield
     except OSError as error:

@@ -189,9 +189,6 @@ def require_one_process(platform: str, processes: int, option: str) -> None:
         platform: that they will start on.
         processes: how many.
         option: that says so, as in `--workers`.
-
-    Raises:
-        RequestError: it is a TPU, and there is more than one process.
     """
     if platform == "tpu" and processes > 1:
         raise RequestError(

@@ -27,11 +27,7 @@ _CODE = "from samebits.host.backend_start import print_environment; print_enviro
 
 
 def capture_apart(seconds: float = START_SECONDS) -> Environment:
-    """Return the environment that a process started from here would have, captured by one that ends at once.
-
-    Raises:
-        RequestError: it does not start, or not in time; with the process that holds the device.
-    """
+    """Return the environment that a process started from here would have, captured by one that ends at once."""
     platform = expected_platform()
     words = [sys.executable, "-c", _CODE]
     try:
@@ -53,9 +49,6 @@ def require_answer(seconds: float = START_SECONDS) -> None:
     """Have another process show that the accelerator answers before jax starts in this one; not for the CPU.
 
     One that does not is tried once, since a hundred tests of a session must not wait for it a hundred times.
-
-    Raises:
-        RequestError: as `capture_apart`.
     """
     if environment.backend_started() or expected_platform() == "cpu" or _spans_processes():
         return

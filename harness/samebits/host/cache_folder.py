@@ -31,9 +31,6 @@ def parse_size(text: str, place: str, expected: str, *, with_unit: bool = False)
         place: where it was written, for the message.
         expected: what is expected there, for the message.
         with_unit: whether all but 0 need a unit.
-
-    Raises:
-        RequestError: it is not a size.
     """
     match = _SIZE.fullmatch(text.strip())
     size = math.inf
@@ -188,9 +185,6 @@ def clear(name: str, days: float | None = None) -> int:
     Args:
         name: of the cache.
         days: only those that were last used, or written, longer ago; all by default.
-
-    Raises:
-        RequestError: the cache cannot be read, or an entry cannot be removed.
     """
     before = None if days is None else time.time() - days * DAY
     children = _children(cache_folder(name))
@@ -220,11 +214,7 @@ def _is_written(path: Path) -> bool:
 
 
 def set_limit(text: str) -> None:
-    """Set how large the remembered results may become, for all runs from now on.
-
-    Raises:
-        RequestError: it is not a size, or cannot be stored.
-    """
+    """Set how large the remembered results may become, for all runs from now on."""
     parse_limit(text, "samebits cache limit")
     try:
         cache_root().mkdir(parents=True, exist_ok=True)
@@ -235,11 +225,7 @@ def set_limit(text: str) -> None:
 
 
 def _children(folder: Path) -> list[Path]:
-    """Return what is in the folder of a cache.
-
-    Raises:
-        RequestError: it cannot be read.
-    """
+    """Return what is in the folder of a cache."""
     try:
         os.stat(folder / ".")  # which one that may be listed, but not entered, does not allow
         return sorted(folder.iterdir())

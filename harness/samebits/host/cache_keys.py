@@ -22,11 +22,7 @@ _EXACT = (bool, int, str, bytes, type(None), type(Ellipsis), range)
 
 
 class ByIdentity:
-    """An object as a key: equal to itself only, and alive as long as the key.
-
-    Args:
-        value: the object.
-    """
+    """An object as a key: equal to itself only, and alive as long as the key."""
 
     __slots__ = ("value",)
 

@@ -131,10 +131,6 @@ def prepare(
         platform: `cpu`, `tpu` or `gpu`; None keeps what jax chooses.
         processes: how many run beside each other on this machine.
         option: that says how many.
-
-    Raises:
-        RequestError: the backend has already started with fewer devices or on another platform, or the platform is a
-            TPU and there are several processes.
     """
     if devices is not None and devices < 1:
         raise RequestError(f"--devices {devices}: expected at least 1")
@@ -213,11 +209,7 @@ def capture() -> Environment:
 
 
 def devices_here() -> list[Any]:
-    """Return the devices of jax's backend, which is started.
-
-    Raises:
-        RequestError: it does not start, as where `JAX_PLATFORMS=cuda` finds no GPU.
-    """
+    """Return the devices of jax's backend, which is started."""
     import jax
 
     try:

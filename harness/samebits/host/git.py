@@ -14,11 +14,7 @@ from samebits.errors import RequestError
 
 
 def commit_of(root: Path, revision: str) -> str:
-    """Return the commit that a revision names in the repository of a tree.
-
-    Raises:
-        RequestError: the tree is in no repository, or it has no such revision.
-    """
+    """Return the commit that a revision names in the repository of a tree."""
     top = top_folder(root)
     try:
         return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -28,11 +24,7 @@ def commit_of(root: Path, revision: str) -> str:
 
 @contextlib.contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
-    """Check a tree out at a revision, in a temporary worktree that is removed again.
-
-    Raises:
-        RequestError: as `commit_of`, or the tree did not exist at that revision.
-    """
+    """Check a tree out at a revision, in a temporary worktree that is removed again."""
     commit = commit_of(root, revision)
     inside = folder_in_repository(root)
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
@@ -202,11 +194,7 @@ def folder_in_repository(root: Path) -> Path:
 
 
 def top_folder(root: Path) -> Path:
-    """Return the folder of the repository that a tree lies in.
-
-    Raises:
-        RequestError: it lies in none.
-    """
+    """Return the folder of the repository that a tree lies in."""
     try:
         return Path(_git(root, "rev-parse", "--show-toplevel"))
     except RequestError:

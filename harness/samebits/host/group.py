@@ -23,11 +23,7 @@ class RunEnded(BaseException):
 
 
 class LockstepGroup(Protocol):
-    """This process among the others; the optional room `cluster` connects it with them.
-
-    Args:
-        number, count: which one of how many.
-    """
+    """This process among the others; the optional room `cluster` connects it with them."""
 
     number: int
     count: int

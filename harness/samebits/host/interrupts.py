@@ -65,11 +65,7 @@ class Stop:
         return isinstance(error, KeyboardInterrupt) and (not heard or any(stop.asked for stop in heard))
 
     def require_none(self) -> None:
-        """Raise the interrupt that a callback swallowed.
-
-        Raises:
-            KeyboardInterrupt: a signal has arrived.
-        """
+        """Raise the interrupt that a callback swallowed."""
         if self.asked:
             raise KeyboardInterrupt
 

@@ -93,11 +93,7 @@ def _load_at(path: Path, name: str, folders: list[str] | None = None) -> ModuleT
 
 
 def load_module(name: str, root: Path | None = None) -> ModuleType:
-    """Import a module by its dotted name, from a tree, the current folder or the environment.
-
-    Raises:
-        DeclarationError: there is no such module, or it does not import.
-    """
+    """Import a module by its dotted name, from a tree, the current folder or the environment."""
     if name in sys.modules:
         return sys.modules[name]
     try:

@@ -12,11 +12,7 @@ from samebits.host.own_output import is_stdout, own_stdout
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Reject a report file that could not be written, before anything runs.
-
-    Raises:
-        RequestError: it is a directory, or its folder is missing or cannot be written.
-    """
+    """Reject a report file that could not be written, before anything runs."""
     if path is None or is_stdout(path):
         return
     if path.is_dir():
@@ -36,11 +32,7 @@ def require_writable(option: str, path: Path | None) -> None:
 
 
 def require_regular(option: str, path: Path | None) -> None:
-    """Reject a file that a run goes back to, and that is a device or a pipe.
-
-    Raises:
-        RequestError: as `require_writable`, or it is not a regular file.
-    """
+    """Reject a file that a run goes back to, and that is a device or a pipe."""
     require_writable(option, path)
     if path is not None and path.exists() and not path.is_file():
         raise RequestError(f"{option} {path}: is a device or a pipe, from which nothing can be resumed; give a file")
@@ -52,9 +44,6 @@ def require_reports(files: Mapping[str, Path | None], documents: Iterable[Path] 
     Args:
         files: by their options; None where there is none.
         documents: that the command reads.
-
-    Raises:
-        RequestError: as `require_writable`, two name the same file, or one is a document.
     """
     read = {path.resolve() for path in documents}
     seen: dict[Path, str] = {}

@@ -32,11 +32,7 @@ class Permit:
     date: str
 
     def still(self) -> None:
-        """Check that the tree is still at the commit that was run, without changes.
-
-        Raises:
-            RequestError: the tree was changed, or is at another commit.
-        """
+        """Check that the tree is still at the commit that was run, without changes."""
         _clean(self.root, self.folder)
         if head_commit(self.root) != self.commit:
             raise RequestError(f"'{self.root}' is at another commit than when the run began; accept again")
@@ -59,9 +55,6 @@ def permit_in(
         things: what is accepted, for messages, such as `goldens`.
         reason, author_given: as given.
         variables: environment variables.
-
-    Raises:
-        RequestError: CI is set, the tree is dirty, or there is no reason or author.
     """
     if variables.get("CI"):
         raise RequestError(

@@ -46,12 +46,7 @@ class Sealed(Generic[R]):
     broken: Callable[[R], str | None]
 
     def read(self, path: Path) -> R:
-        """Read and verify a record.
-
-        Raises:
-            SamebitsError: of the type `damaged`; the message names the field.
-            CouldNotRun: it cannot be read.
-        """
+        """Read and verify a record."""
         plain = self._plain(path)
         try:
             record = msgspec.convert(plain, self.kind, strict=True)
@@ -72,11 +67,7 @@ class Sealed(Generic[R]):
         return record
 
     def write(self, path: Path, record: R) -> None:
-        """Write a sealed record atomically; call it inside `locked(path.parent)`.
-
-        Raises:
-            CouldNotRun: the file cannot be written; the old one is unchanged.
-        """
+        """Write a sealed record atomically; call it inside `locked(path.parent)`."""
         data = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
         try:
             for left in path.parent.glob(".*.json.*"):

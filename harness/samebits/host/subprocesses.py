@@ -77,11 +77,7 @@ def run_process(
     timeout: float | None,
     stop: threading.Event | None = None,
 ) -> ProcessResult:
-    """Run a command line without a shell, and end all that it started when its time is over, or when `stop` is set.
-
-    Raises:
-        CouldNotRun: it cannot be started, took too long, or was stopped.
-    """
+    """Run a command line without a shell, and end all that it started when its time is over, or when `stop` is set."""
     # Files, not pipes: a process that the command left behind keeps a pipe open.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
