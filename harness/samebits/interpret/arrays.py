@@ -168,7 +168,9 @@ def _reduce(function: Any) -> Rule:
     return lambda step, x: function(x, axis=tuple(step.params["axes"]))
 
 
-def _running(function: Any) -> Rule:
+def running(function: Any) -> Rule:
+    """A function of all elements up to each, along an axis and from either end."""
+
     def rule(step: Step, x: Array) -> Any:
         axis, back = step.params["axis"], step.params["reverse"]
         return np.flip(function(np.flip(x, axis), axis=axis), axis) if back else function(x, axis=axis)
@@ -269,8 +271,8 @@ ARITHMETIC: dict[str, Rule] = {
     "bitcast_convert_type": _bitcast,
     "clamp": lambda step, low, x, high: np.minimum(np.maximum(x, low), high),
     "convert_element_type": _convert,
-    "cumprod": _running(np.cumprod),
-    "cumsum": _running(np.cumsum),
+    "cumprod": running(np.cumprod),
+    "cumsum": running(np.cumsum),
     "div": _div,
     "dot_general": _dot_general,
     "integer_pow": _integer_pow,

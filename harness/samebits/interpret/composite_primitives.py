@@ -56,27 +56,15 @@ def _traced(program: Program, static: tuple[Any, ...], kinds: tuple[Type, ...]) 
 
 
 # Triangular solves and factorisations without iteration, written out in sums, products, quotients and roots.
-def triangular_solve(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """By substitution; only the triangle is read."""
-    flags = tuple(bool(step.params[name]) for name in ("left_side", "lower", "transpose_a", "unit_diagonal"))
-    if step.params.get("conjugate_a"):
-        return rewritten(interpreter, step, values, substitution_conjugated, *flags)
-    return rewritten(interpreter, step, values, substitution, *flags)
-
-
-def substitution_conjugated(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
-    """`substitution` with the conjugate of the matrix."""
-    return substitution(left, lower, transposed, unit, jnp.conj(a), b)
-
-
-def substitution(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
-    """Solve op(A) X = B, or X op(A) = B.
+def substitution(left: bool, lower: bool, transposed: bool, conjugated: bool, unit: bool, a: Any, b: Any) -> Any:
+    """Solve op(A) X = B, or X op(A) = B; only the triangle is read.
 
     Args:
-        left, lower, transposed, unit: as `jax.lax.linalg.triangular_solve`.
+        left, lower, transposed, conjugated, unit: as `jax.lax.linalg.triangular_solve`.
         a: `[..., n, n]`.
         b: `[..., n, m]`, or `[..., m, n]` for the right side.
     """
+    a = jnp.conj(a) if conjugated else a
     if transposed != (not left):  # X op(A) = B is op(A)^T X^T = B^T
         a, lower = jnp.swapaxes(a, -1, -2), not lower
     b = b if left else jnp.swapaxes(b, -1, -2)
@@ -101,13 +89,8 @@ def _less(start: Any, factors: Any, rows: Any) -> Any:
     return jnp.einsum("...k,...km->...m", left, right, precision=lax.Precision.HIGHEST)
 
 
-def cholesky(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """Column by column; only the lower triangle is read, and the upper one is zero."""
-    return rewritten(interpreter, step, values, cholesky_by_columns)
-
-
 def cholesky_by_columns(x: Any) -> Any:
-    """The lower factor L of L L^T, of `[..., n, n]`."""
+    """Return the lower factor L of L L^T, of `[..., n, n]`; only the lower triangle is read."""
     size = x.shape[-1]
     columns: list[Any] = []
     for number in range(size):
@@ -121,13 +104,8 @@ def cholesky_by_columns(x: Any) -> Any:
     return jnp.stack(columns, -1)
 
 
-def lu(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """With partial pivoting; the factors in one matrix, the pivots and the permutation."""
-    return rewritten(interpreter, step, values, lu_by_columns)
-
-
 def lu_by_columns(a: Any) -> Any:
-    """LU of `[..., m, n]`, as `jax.lax.linalg.lu`."""
+    """LU of `[..., m, n]` with partial pivoting: factors in one matrix, pivots, permutation, as `jax.lax.linalg.lu`."""
     if a.ndim > 2:
         return jax.vmap(lu_by_columns)(a)
     rows, columns = a.shape
@@ -162,11 +140,6 @@ def _joined(below: Any, above: Any, dtype: Any) -> Any:
     lower = jnp.concatenate([below, jnp.zeros((rows, columns - steps), dtype)], 1)
     upper = jnp.concatenate([above, jnp.zeros((rows - steps, columns), dtype)])
     return jnp.where(jnp.arange(rows)[:, None] > jnp.arange(columns)[None], lower, upper)
-
-
-def symmetric_product(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """`alpha a a^T + beta c`."""
-    return rewritten(interpreter, step, values, product_and_sum, *(float(step.params[n]) for n in ("alpha", "beta")))
 
 
 def product_and_sum(alpha: float, beta: float, a: Any, c: Any) -> Any:
@@ -454,13 +427,8 @@ def exact_top_k(k: int, axis: int, largest: bool, x: Any) -> Any:
     return chosen if largest else -chosen, places
 
 
-def cumulative_log_sum_exp(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """For each element the logarithm of the sum of the exponentials up to it, less their largest argument."""
-    return rewritten(interpreter, step, values, log_sum_exp_along, step.params["axis"], step.params["reverse"])
-
-
 def log_sum_exp_along(axis: int, reverse: bool, x: Any) -> Any:
-    """`jax.nn.logsumexp` of the elements up to each."""
+    """`jax.nn.logsumexp` of the elements up to each, less their largest argument."""
     x = jnp.moveaxis(x, axis, -1)
     x = jnp.flip(x, -1) if reverse else x
     top = lax.cummax(x, axis=x.ndim - 1)
@@ -470,13 +438,8 @@ def log_sum_exp_along(axis: int, reverse: bool, x: Any) -> Any:
     return jnp.moveaxis(jnp.flip(result, -1) if reverse else result, -1, axis)
 
 
-def polynomial(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """By Horner's rule, the coefficients from the lowest degree on."""
-    return rewritten(interpreter, step, values, horner)
-
-
 def horner(x: Any, *coefficients: Any) -> Any:
-    """The value of a polynomial."""
+    """The value of a polynomial, by Horner's rule; the coefficients from the lowest degree on."""
     result = jnp.broadcast_to(coefficients[-1], x.shape)
     for coefficient in reversed(coefficients[:-1]):
         result = result * x + coefficient
@@ -504,6 +467,14 @@ def is_exp_of_negative_square(equation: Any) -> bool:
 
 Rule = Callable[[Any, Step, Sequence[Value]], list[Value]]
 
+
+def _written_as(program: Program, *parameters: str) -> Rule:
+    """The rule of a primitive that is another program of some of its parameters and its operands."""
+    return lambda interpreter, step, values: rewritten(
+        interpreter, step, values, program, *(step.params[name] for name in parameters)
+    )
+
+
 EVERYWHERE: dict[str, Rule] = {
     **RANDOM,
     "approx_top_k": approximate_top_k,
@@ -514,7 +485,7 @@ EVERYWHERE: dict[str, Rule] = {
 
 AS_FORMULAS: dict[str, Rule] = {
     "conv_general_dilated": convolution,
-    "cumlogsumexp": cumulative_log_sum_exp,
+    "cumlogsumexp": _written_as(log_sum_exp_along, "axis", "reverse"),
     "reduce_window_max": reduce_window("reduce_max"),
     "reduce_window_min": reduce_window("reduce_min"),
     "reduce_window_sum": reduce_window("reduce_sum"),
@@ -523,11 +494,11 @@ AS_FORMULAS: dict[str, Rule] = {
     "scatter-mul": scatter("mul"),
     "select_and_gather_add": select_and_gather_add,
     "select_and_scatter_add": select_and_scatter_add,
-    "polynomial": polynomial,
-    "cholesky": cholesky,
-    "lu": lu,
-    "symmetric_product": symmetric_product,
-    "triangular_solve": triangular_solve,
+    "polynomial": _written_as(horner),
+    "cholesky": _written_as(cholesky_by_columns),
+    "lu": _written_as(lu_by_columns),
+    "symmetric_product": _written_as(product_and_sum, "alpha", "beta"),
+    "triangular_solve": _written_as(substitution, "left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"),
 }
 """Composed where a value is a formula or a number; the compiled program may compute them in another way."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,7 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret import dot_general as contractions
 from samebits.interpret import windows
-from samebits.interpret.arrays import ARITHMETIC, evaluate, to_integers
+from samebits.interpret.arrays import ARITHMETIC, evaluate, running, to_integers
 from samebits.interpret.dot_general import is_short, only_here
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.interpreter import Interpreter
@@ -446,15 +447,7 @@ def reduce_sum(step: Step, x: IndependenceState) -> IndependenceState:
 
 def cumsum(step: Step, x: IndependenceState) -> IndependenceState:
     """Running sums: that of the first element, of the first two, and so on."""
-    axis, reverse = step.params["axis"], step.params["reverse"]
-
-    def running(function: Any) -> Callable[[Array], Array]:
-        def of(a: Array) -> Array:
-            return np.flip(function(np.flip(a, axis), axis=axis), axis) if reverse else function(a, axis=axis)
-
-        return of
-
-    add, least = running(np.cumsum), running(np.minimum.accumulate)
+    add, least = (partial(running(function), step) for function in (np.cumsum, np.minimum.accumulate))
     return total(step, step.output, x, add, least, add(((x.value == 0) & ~np.signbit(x.value)).astype(float)) > 0)
 
 

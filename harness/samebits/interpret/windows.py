@@ -5,7 +5,7 @@ Source: XLA operation semantics, "Gather" and "Scatter"; `jax.lax.GatherDimensio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,77 +19,47 @@ Places = tuple[NDArray[np.int64], NDArray[np.bool_]]
 inside the operand. The indices of elements outside are 0."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Windows:
-    """The dimension numbers of a gather or a scatter, by the names that both share.
-
-    Args:
-        operand: the shape of the operand.
-        shape: that of the gather's output, or of the scatter's updates.
-        window_dims: the dimensions of `shape` that run inside a window.
-        sizes: of a window, by dimension of the operand.
-        dropped: dimensions of the operand of which a window has length one and no dimension.
-        index_map: the dimension of the operand that each component of an index addresses.
-        batching, index_batching: the batching dimensions of the operand, and of the indices.
-    """
-
-    operand: tuple[int, ...]
-    shape: tuple[int, ...]
-    window_dims: Any
-    sizes: Any
-    dropped: Any
-    index_map: Any
-    batching: Any
-    index_batching: Any
-
-
 def of_gather(step: Step, indices: Array) -> Places:
-    """Where the elements of a gather's output come from."""
-    numbers = step.params["dimension_numbers"]
-    windows = _Windows(
-        operand=step.inputs[0].shape,
-        shape=step.output.shape,
-        window_dims=numbers.offset_dims,
-        sizes=step.params["slice_sizes"],
-        dropped=numbers.collapsed_slice_dims,
-        index_map=numbers.start_index_map,
-        batching=numbers.operand_batching_dims,
-        index_batching=numbers.start_indices_batching_dims,
-    )
-    return _places(step, indices, windows)
+    """Find where the elements of a gather's output come from."""
+    return _places(step, indices, step.output.shape, step.params["slice_sizes"], step.params["dimension_numbers"])
 
 
 def of_scatter(step: Step, indices: Array) -> Places:
-    """Where the elements of a scatter's updates go to."""
+    """Find where the elements of a scatter's updates go to: whence a gather of as many windows reads."""
+    from jax.lax import GatherDimensionNumbers  # here, because labels and arrays need no jax
+
     numbers = step.params["dimension_numbers"]
-    operand, updates = step.inputs[0].shape, step.inputs[2].shape
+    updates = step.inputs[2].shape
     dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     lengths = iter([updates[dim] for dim in numbers.update_window_dims])
-    sizes = [1 if dim in dropped else next(lengths) for dim in range(len(operand))]
-    windows = _Windows(
-        operand=operand,
-        shape=updates,
-        window_dims=numbers.update_window_dims,
-        sizes=sizes,
-        dropped=numbers.inserted_window_dims,
-        index_map=numbers.scatter_dims_to_operand_dims,
-        batching=numbers.operand_batching_dims,
-        index_batching=numbers.scatter_indices_batching_dims,
+    sizes = [1 if dim in dropped else next(lengths) for dim in range(len(step.inputs[0].shape))]
+    read = GatherDimensionNumbers(
+        offset_dims=numbers.update_window_dims,
+        collapsed_slice_dims=numbers.inserted_window_dims,
+        start_index_map=numbers.scatter_dims_to_operand_dims,
+        operand_batching_dims=numbers.operand_batching_dims,
+        start_indices_batching_dims=numbers.scatter_indices_batching_dims,
     )
-    return _places(step, indices, windows)
+    return _places(step, indices, updates, sizes, read)
 
 
-def _places(step: Step, indices: Array, windows: _Windows) -> Places:
-    """Every element's coordinates in the operand: the start of its window plus its offset inside."""
-    operand, shape, sizes = windows.operand, windows.shape, windows.sizes
+def _places(step: Step, indices: Array, shape: tuple[int, ...], sizes: Sequence[int], numbers: Any) -> Places:
+    """Find every element's coordinates in the operand: the start of its window plus its offset inside.
+
+    Args:
+        shape: that of the gather's output, or of the scatter's updates.
+        sizes: of a window, by dimension of the operand.
+        numbers: those of a gather.
+    """
+    operand = step.inputs[0].shape
     at = np.indices(shape, np.int64, sparse=True) if shape else ()
-    batch_dims = [dim for dim in range(len(shape)) if dim not in windows.window_dims]
+    batch_dims = [dim for dim in range(len(shape)) if dim not in numbers.offset_dims]
     where = tuple(at[dim] for dim in batch_dims)  # into all dimensions of the indices but the last
     starts = [np.zeros((1,) * len(shape), np.int64)] * len(operand)
     indices = np.asarray(indices).astype(np.int64)
-    for number, dim in enumerate(windows.index_map):
+    for number, dim in enumerate(numbers.start_index_map):
         starts[dim] = indices[(*where, number)] if where else indices[..., number].reshape((1,) * len(shape))
-    for dim, source in zip(windows.batching, windows.index_batching, strict=True):
+    for dim, source in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True):
         starts[dim] = where[source]
     inside: Any = np.ones((1,) * len(shape), bool)
     mode = str(step.params.get("mode", "")).upper()
@@ -106,10 +76,10 @@ def _places(step: Step, indices: Array, windows: _Windows) -> Places:
     if "PROMISE" in mode and not inside.all():
         raise BrokenPromise.of(step, "an index is out of range although it is promised to be in range", step.place)
     _require_promised(step, starts, inside, operand)
-    offsets = iter(windows.window_dims)
+    offsets = iter(numbers.offset_dims)
     flat: Any = np.zeros((1,) * len(shape), np.int64)
     for dim, length in enumerate(operand):
-        has_offset = dim not in windows.dropped and dim not in windows.batching
+        has_offset = dim not in (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
         flat = flat * length + starts[dim] + (at[next(offsets)] if has_offset else 0)
     inside = np.broadcast_to(inside, shape)
     return np.where(inside, np.broadcast_to(flat, shape), 0), inside

@@ -11,7 +11,6 @@ from jax import lax
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from samebits.interpret import composite_primitives
-from samebits.interpret import composite_primitives as linear_algebra
 from samebits.interpret.field import domain
 from tests.interpret.executed import check, compared
 
@@ -129,7 +128,7 @@ def test_only_the_triangle_that_is_read_counts() -> None:
 
 
 def test_a_solve_that_reads_its_flags_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = linear_algebra.triangular_solve
+    right = composite_primitives.AS_FORMULAS["triangular_solve"]
 
     def wrong(interpreter: Any, step: Any, values: Any) -> Any:
         params = {**step.params, "transpose_a": not step.params["transpose_a"]}
