@@ -34,10 +34,9 @@ from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import note
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import not_exercised, of_movement
-from samebits.interpret.float64_differences import differences
+from samebits.interpret.float64_differences import differences, simulate
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.labels import LabelIdentity
-from samebits.interpret.oracle import simulate
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors

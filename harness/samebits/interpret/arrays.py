@@ -43,7 +43,7 @@ def _by_parts(step: Step, *parts: Array) -> list[Array]:
 
 def _random_gamma(step: Step, keys: Array, alpha: Array) -> Array:
     """Samples in the dtype of the program: in another one the sampler draws other numbers."""
-    from samebits.interpret.random_keys import sampled  # here, because most programs need none of it
+    from samebits.interpret.jax_evaluation import sampled  # here, because most programs need none of it
 
     return sampled(step, [keys, np.asarray(alpha, step.inputs[1].dtype)])
 
@@ -89,9 +89,6 @@ def evaluate(step: Step, values: Sequence[Array]) -> list[Array]:
     """The outputs of an equation on concrete arrays.
 
     Equivalent to `equation.primitive.bind(*values, **params)` with every float of the program widened to float64.
-
-    Raises:
-        NotCovered: there is no rule for this primitive.
     """
     rule = ARITHMETIC.get(step.name)
     if rule is None:

@@ -208,11 +208,7 @@ def by_parts(step: Step, values: Sequence[Value], evaluate: Callable[[Step, Sequ
 
 
 def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """The outputs of an equation on complex numbers.
-
-    Raises:
-        NotCovered: there is no rule, or none whose rounding is that of the compiled program.
-    """
+    """The outputs of an equation on complex numbers."""
     if step.name in STILL:
         return list(values)
     if step.name in MOVES:

@@ -19,7 +19,7 @@ from samebits.interpret import windows
 from samebits.interpret.devices import Axes
 from samebits.interpret.domain import AbstractDomain, InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.random_keys import RANDOM, bits_as_float
+from samebits.interpret.jax_evaluation import RANDOM, bits_as_float
 
 # Equations as other programs: a primitive written in simpler ones, traced by jax and interpreted in its place.
 Program = Callable[..., Any]
@@ -33,9 +33,6 @@ def rewritten(
     Args:
         program: a jax function at module level of the static arguments and then the operands.
         static: hashable.
-
-    Raises:
-        NotCovered: the domain has no rule for a part of it; the message names the equation.
     """
     try:
         return interpreter.closed(_traced(program, static, step.inputs), values, Axes())
@@ -409,11 +406,7 @@ def products_of_groups(sizes: Any, numbers: Any, dtype: Any, left: Any, right: A
 
 
 def approximate_top_k(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """The exact choice, which the approximate one is on every platform but a TPU.
-
-    Raises:
-        NotCovered: the platform chooses among some of the elements only.
-    """
+    """The exact choice, which the approximate one is on every platform but a TPU."""
     if interpreter.platform not in (None, "cpu", "gpu") or not step.params["aggregate_to_topk"]:
         raise NotCovered(f"{step} chooses approximately on {interpreter.platform}")
     names = ("k", "reduction_dimension", "is_max_k")

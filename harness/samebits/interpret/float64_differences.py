@@ -20,7 +20,7 @@ from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.oracle import Oracle, Outcomes, Ties
+from samebits.interpret.oracle import Oracle, Outcomes, RoundedOracle, Ties
 from samebits.interpret.problem import Question, first_place
 from samebits.numerics import floats
 from samebits.numerics.fills import LEAST, fills
@@ -93,11 +93,7 @@ def values_of(question: Question, name: str) -> tuple[Array, Array] | None:
 
 
 def evaluated(question: Question, program: Any) -> list[Any]:
-    """The outputs of one program at the inputs of a question.
-
-    Raises:
-        NotCovered: an equation has no value in float64.
-    """
+    """The outputs of one program at the inputs of a question."""
     values = digest_of([argument.values for argument in question.inputs])
     key = ByIdentity(program), question.platform, question.ties, values
     kept = _Evaluated.outputs
@@ -138,9 +134,6 @@ def outputs_of(question: Question, program: Any, domain: Oracle | None = None) -
 
     Args:
         domain: in which it is evaluated; by default that of plain float64 numbers.
-
-    Raises:
-        NotCovered: an equation has no value in float64.
     """
     args = [
         np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
@@ -148,6 +141,15 @@ def outputs_of(question: Question, program: Any, domain: Oracle | None = None) -
     ]
     with np.errstate(all="ignore"):
         return list(Interpreter(domain or Oracle(), question.platform)(program, *args))
+
+
+def simulate(program: Any, question: Question) -> dict[str, Array]:
+    """Execute a program as it is written, every result rounded to the dtype of its equation; its outputs by name."""
+    outputs = zip(
+        question.outputs, outputs_of(question, program, RoundedOracle()), question.types(program), strict=True
+    )
+    with np.errstate(all="ignore"):
+        return {name: np.asarray(output).astype(kind.dtype) for name, output, kind in outputs}
 
 
 def _differs(left: Any, right: Any, kind: Type, relative: float) -> Any:
@@ -241,11 +243,7 @@ class OverflowReach:
 
 
 def reach_of(question: Question) -> OverflowReach:
-    """Evaluate both programs in the range of their dtypes.
-
-    Raises:
-        NotCovered: the float64 domain has no rule for an equation.
-    """
+    """Evaluate both programs in the range of their dtypes."""
     domains = RangedOracle(), RangedOracle()
     programs = zip((question.reference, question.variant), domains, strict=True)
     outputs = [outputs_of(question, program, domain) for program, domain in programs]

@@ -32,7 +32,7 @@ from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import AbstractDomain, Value
 from samebits.interpret.equation import Array, Step, Type, is_key, type_of
-from samebits.interpret.random_keys import data_of
+from samebits.interpret.jax_evaluation import data_of
 from samebits.interpret.shard_map import COLLECTIVES, shard_map
 from samebits.interpret.sorting import ORDERED
 

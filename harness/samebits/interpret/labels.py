@@ -487,11 +487,7 @@ class LabelIdentity:
 
 
 class LabelProver:
-    """A reference interpreted with labels, to compare variants with.
-
-    Raises:
-        NotCovered: the reference does more than move data; the text names the equation.
-    """
+    """A reference interpreted with labels, to compare variants with."""
 
     def __init__(self, question: Question) -> None:
         self._domain = LabelDomain(question.platform)

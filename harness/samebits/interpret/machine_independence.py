@@ -228,11 +228,7 @@ class IndependenceDomain:
         return self.concrete(step, value)
 
     def concrete(self, step: Step, value: Any) -> Array:
-        """The numbers of a value that decides or addresses.
-
-        Raises:
-            NotCovered: another machine may have others.
-        """
+        """The numbers of a value that decides or addresses."""
         if isinstance(value, IndependenceState):
             if np.any((value.state == LOST) | (value.state == ROUNDED)):
                 raise NotCovered(f"{step} decides by numbers that depend on the machine: {value.why or 'rounded ones'}")
@@ -595,11 +591,7 @@ def _words(outputs: Sequence[Any]) -> str:
 
 
 def independence_at_all_inputs(questions: Sequence[Question]) -> dict[str, Independence]:
-    """The same at several inputs: it holds where it holds at each.
-
-    Raises:
-        NotCovered: a side decides by numbers that depend on the machine.
-    """
+    """The same at several inputs: it holds where it holds at each."""
     proofs: dict[str, Independence] = {}
     for question in questions:
         for name, proof in independence(question).items():

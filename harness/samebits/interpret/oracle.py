@@ -16,8 +16,6 @@ import numpy as np
 from samebits.interpret import literals
 from samebits.interpret.arrays import ARITHMETIC, evaluate
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.problem import Question
 
 Outcomes = dict[int, list[Any]]
 DECIDES = ("clamp", "eq", "ge", "gt", "le", "lt", "max", "min", "ne")
@@ -114,25 +112,6 @@ class RoundedOracle(Oracle):
     def same(self, first: Array, second: Array) -> bool:
         """Equal up to the rounding of the coarsest training dtype: replicas may have been added up in two orders."""
         return bool(np.allclose(first, second, rtol=2.0**-7, atol=0, equal_nan=True))
-
-
-def simulate(program: Any, question: Question) -> dict[str, Array]:
-    """The outputs of one program of a question at its inputs, by name, in their own dtypes.
-
-    Raises:
-        NotCovered: an equation has no rule.
-    """
-    kinds = question.types(program)
-    args = [
-        argument.values if argument.values.dtype.kind in "iub" else np.asarray(argument.values).astype(np.float64)
-        for argument in question.inputs
-    ]
-    with np.errstate(all="ignore"):
-        outputs = Interpreter(RoundedOracle(), question.platform)(program, *args)
-        return {
-            name: np.asarray(output).astype(kind.dtype)
-            for name, output, kind in zip(question.outputs, outputs, kinds, strict=True)
-        }
 
 
 def _rounded(array: Array, kind: Type) -> Array:

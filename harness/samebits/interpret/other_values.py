@@ -141,11 +141,7 @@ class IntegerSolver:
         self._inputs: dict[int, Any] = {}
 
     def solution(self, wanted: ElementTerm) -> dict[int, int] | None:
-        """By number of an input, integers at which a term is true; None where z3 knows none within its steps.
-
-        Raises:
-            NotCovered: a number on the way is not an integer, or has no rule here.
-        """
+        """By number of an input, integers at which a term is true; None where z3 knows none within its steps."""
         is_true = self._term(wanted) == 1
         solver = self._z3.SolverFor("QF_BV", ctx=self._context)
         solver.set("rlimit", STEPS)

@@ -23,8 +23,6 @@ from samebits.interpret.dead_code import only
 from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.float64_noise import Float64Noise, half_units
 from samebits.interpret.float64_differences import outputs_of
-from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
 from samebits.numerics.bits import free_places
 from samebits.numerics.seeds import generator
@@ -217,16 +215,15 @@ _CHANGES: tuple[Callable[[Array], Array], ...] = (
 
 
 def _output(question: Question, program: Any, number: int, change: Callable[[Array], Array]) -> Array | None:
-    args = []
-    for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True):
-        values = (
-            np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+    inputs = [
+        replace(
+            argument, values=change(np.asarray(argument.values, np.float64 if argument.kind(aval).is_float else None))
         )
-        args.append(change(values))
+        for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True)
+    ]
     try:
-        with np.errstate(all="ignore"):
-            (output,) = Interpreter(Oracle(), question.platform)(only(program, (number,)), *args)
-            return np.asarray(output, np.float64)
+        (output,) = outputs_of(replace(question, inputs=inputs), only(program, (number,)))
+        return np.asarray(output, np.float64)
     except (NotCovered, ValueError, IndexError):  # changed values may be invalid where integers index
         return None
 

@@ -60,11 +60,7 @@ def cut(interpreter: InterpreterProtocol, value: Value, spec: Any, kind: Type, o
 def join(
     interpreter: InterpreterProtocol, step: Step, value: Value, spec: Any, kind: Type, outer: int, added: Axes
 ) -> Value:
-    """The whole output from what the devices hold; copies that must be equal are looked at.
-
-    Raises:
-        NotCovered: an output that the spec calls replicated differs between devices.
-    """
+    """The whole output from what the devices hold; copies that must be equal are looked at."""
     pieces = _pieces(spec, kind, added)
     if not isinstance(value, PerDevice) and pieces is None:
         return value
@@ -92,11 +88,7 @@ def join(
 
 
 def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | None:
-    """The part of an array that each of the added devices holds; None where each holds all of it.
-
-    Raises:
-        NotCovered: the devices hold summands of it, or what becomes one in a gradient.
-    """
+    """The part of an array that each of the added devices holds; None where each holds all of it."""
     for word in ("unreduced", "reduced"):
         if names := getattr(spec, word, None):
             raise NotCovered(f"a spec with {word}={set(names)} is not covered: its arrays are summands, not pieces")

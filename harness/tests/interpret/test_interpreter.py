@@ -25,8 +25,9 @@ from samebits.interpret.complex_pairs import real_program
 from samebits.interpret.control_flow import branch_of
 from samebits.interpret.equation import JAX, Step, is_machinery
 from samebits.interpret.field_proof.proof import identity
+from samebits.interpret.float64_differences import simulate
 from samebits.interpret.interpreter import Interpreter, StepCache
-from samebits.interpret.oracle import Oracle, simulate
+from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
 from samebits.numerics import floats
 from samebits.numerics.floats import width

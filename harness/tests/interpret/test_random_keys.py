@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret import random_keys
+from samebits.interpret import jax_evaluation
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import LabelDomain
@@ -147,7 +147,7 @@ def test_floats_are_not_read_as_bits() -> None:
 
 
 def test_a_key_that_loses_a_word_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = random_keys._words
-    monkeypatch.setattr(random_keys, "_words", lambda keys: right(keys) * np.array([1, 0], np.uint32))
+    right = jax_evaluation._words
+    monkeypatch.setattr(jax_evaluation, "_words", lambda keys: right(keys) * np.array([1, 0], np.uint32))
     with pytest.raises(AssertionError, match="output 0"):
         check(EXECUTED["random_bits"][0], jax.random.key(3))

@@ -72,7 +72,6 @@ JAX_AT_IMPORT = (
     "interpret/composite_primitives",
     "interpret/control_flow",
     "interpret/jax_evaluation",
-    "interpret/random_keys",
     "train/trainer",
     "train/taps",
     "train/trace_step",

@@ -29,11 +29,7 @@ Rule = Callable[..., Any]
 
 
 def reduced(sign: int) -> Rule:
-    """The largest (sign 1) or smallest (-1) element over the axes of a reduction.
-
-    Raises:
-        NotCovered: a number is NaN, or there is none.
-    """
+    """The largest (sign 1) or smallest (-1) element over the axes of a reduction."""
 
     def rule(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
         axes = tuple(step.params["axes"])

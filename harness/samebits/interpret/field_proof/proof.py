@@ -171,11 +171,7 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
 def attempt_by_parts(
     question: Question, domain: Callable[[], Field], make: Make, outputs: Sequence[str]
 ) -> dict[str, ProofAttempt]:
-    """By output, the attempt in a domain of its kind; of parts of the outputs where the whole is not covered.
-
-    Raises:
-        NotCovered: nothing of it is covered.
-    """
+    """By output, the attempt in a domain of its kind; of parts of the outputs where the whole is not covered."""
 
     def ask(part: Question) -> dict[str, ProofAttempt]:
         return dict.fromkeys(part.outputs, attempt(part, domain(), make, part.outputs))
