@@ -32,9 +32,9 @@ from samebits.host.isolation import note
 from samebits.host.memory import GIB, gibibytes, total_memory
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array, Step
-from samebits.interpret.field_proof.comparison import rounded_literals
 from samebits.interpret.field_proof.float64_noise import Excuses, IdealValue, floor_of, floored_values
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.field_proof.result import rounded_literals
 from samebits.interpret.inner_equations import float_results, most_alive
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import WIDE

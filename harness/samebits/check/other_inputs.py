@@ -26,8 +26,8 @@ from samebits.host.cache_keys import ByIdentity
 from samebits.interpret.equation import Array
 from samebits.interpret.float64_differences import HIDDEN, RangedOracle, apart, evaluated, outputs_of
 from samebits.interpret.inner_equations import equations
-from samebits.interpret.other_cotangents import ONES, changed, must_run
 from samebits.interpret.other_values import Counterexample, other_integers
+from samebits.interpret.probes import ONES, changed, must_run
 from samebits.interpret.problem import Question, first_place
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics import floats

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import MissingRule, NotCovered
 from samebits.interpret import windows
+from samebits.interpret.data_movement import padded
 from samebits.interpret.devices import Axes
 from samebits.interpret.domain import AbstractDomain, InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
@@ -163,30 +164,14 @@ def window_index(
         ids: the numbers of the elements, one dimension for each of those of a window.
         dimensions, strides, padding, base_dilation, window_dilation: as `jax.lax.reduce_window`.
     """
-    for axis, ((low, high), spread) in enumerate(zip(padding, base_dilation, strict=True)):
-        length = ids.shape[axis]
-        spaced = max(length + max(length - 1, 0) * (spread - 1), 0)
-        shape = list(ids.shape)
-        shape[axis] = spaced
-        grown = np.full(shape, fill, np.int64)
-        at: list[Any] = [slice(None)] * ids.ndim
-        at[axis] = slice(0, spaced, spread)
-        grown[tuple(at)] = ids
-        widths = [(0, 0)] * ids.ndim
-        widths[axis] = (max(low, 0), max(high, 0))
-        grown = np.pad(grown, widths, constant_values=fill)
-        at[axis] = slice(max(-low, 0), grown.shape[axis] - max(-high, 0))
-        ids = grown[tuple(at)]
-    sizes = list(zip(ids.shape, dimensions, strides, window_dilation, strict=True))
-    starts = [np.arange(0, max(length - (size - 1) * apart, 0), step) for length, size, step, apart in sizes]
-    places = [np.arange(size) * apart for _, size, _, apart in sizes]
-    rank = ids.ndim
-    where = tuple(
-        start.reshape([-1 if dim == axis else 1 for dim in range(2 * rank)])
-        + place.reshape([-1 if dim == rank + axis else 1 for dim in range(2 * rank)])
-        for axis, (start, place) in enumerate(zip(starts, places, strict=True))
-    )
-    return np.asarray(ids[where])
+    spread = [(low, high, apart - 1) for (low, high), apart in zip(padding, base_dilation, strict=True)]
+    ids = padded(ids, fill, spread)
+    extents = [(size - 1) * apart + 1 for size, apart in zip(dimensions, window_dilation, strict=True)]
+    short = [(0, max(extent - length, 0)) for extent, length in zip(extents, ids.shape, strict=True)]
+    whole = np.lib.stride_tricks.sliding_window_view(np.pad(ids, short), extents)
+    ends = [None if missing == 0 else 0 for _, missing in short]  # no window fits into what is shorter
+    at = [slice(None, end, step) for end, step in zip(ends, strides, strict=True)]
+    return np.asarray(whole[(*at, *(slice(None, None, apart) for apart in window_dilation))])
 
 
 def _ids(kind: Type) -> Index:

@@ -35,9 +35,6 @@ def branch_of(platform: str | None, platforms: Sequence[Any]) -> int:
     Args:
         platform: such as `cpu`; None takes the default branch.
         platforms: of each branch, the names of its platforms; None is the default.
-
-    Raises:
-        NotCovered: there is none, and no default.
     """
     wanted = _NAMES.get(platform or "", (platform,))
     for number, names in enumerate(platforms):

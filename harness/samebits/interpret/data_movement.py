@@ -8,8 +8,9 @@ primitive is written once for all domains.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +104,12 @@ def _unstack(step: Step, ids: list[Index], indices: list[Array]) -> list[Index]:
 
 
 def _pad(step: Step, ids: list[Index], indices: list[Array]) -> Index:
-    operand, value = ids
-    for axis, (low, high, between) in enumerate(step.params["padding_config"]):
+    return padded(ids[0], ids[1], step.params["padding_config"])
+
+
+def padded(operand: Index, value: Any, config: Iterable[tuple[int, int, int]]) -> Index:
+    """Pad an array as `jax.lax.pad` does: by axis how much before it, behind it, and between its elements."""
+    for axis, (low, high, between) in enumerate(config):
         length = operand.shape[axis]
         spaced = max(length + max(length - 1, 0) * between, 0)
         shape = list(operand.shape)

@@ -65,11 +65,7 @@ class Axes:
         return np.arange(self.devices).reshape([size for _, size in self.sizes])
 
     def groups(self, step: Step, names: Any) -> list[list[int]]:
-        """The devices that talk to each other over some axes, each group in the order of these axes.
-
-        Raises:
-            NotCovered: an axis is not manual here, as inside a branch that only some devices take.
-        """
+        """The devices that talk to each other over some axes, each group in the order of these axes."""
         names = names if isinstance(names, tuple | list) else (names,)
         known = [name for name, _ in self.sizes]
         for name in names:

@@ -109,11 +109,7 @@ class LabelTable:
         return codes == plus, (codes == minus) & (minus != plus)
 
     def add_terms(self, step: Step, rows: Codes) -> Codes:
-        """The codes of the results of one operation on labelled elements, one for each row of operands.
-
-        Raises:
-            NotCovered: an operand is the result of an operation itself: that is arithmetic.
-        """
+        """The codes of the results of one operation on labelled elements, one for each row of operands."""
         flags = np.bitwise_or.reduce(rows % FLAGS, -1)  # conditions on the operands are conditions on the result
         rows = rows - rows % FLAGS
         if step.name in ("add", "add_any", "mul"):

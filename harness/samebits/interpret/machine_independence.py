@@ -535,12 +535,7 @@ RULES: dict[str, Callable[..., Any]] = {
 # Whether bits that are equal here are equal on every machine: each side's own bits do not depend on the machine.
 @dataclass(frozen=True, slots=True)
 class Independence:
-    """What is known of one output at one input.
-
-    Args:
-        holds: both sides have the same bits on every machine.
-        how: the argument, or where it ends, in words.
-    """
+    """Whether both sides have the same bits of one output on every machine, and how, or where that ends, in words."""
 
     holds: bool
     how: str
@@ -551,9 +546,6 @@ def independence(question: Question) -> dict[str, Independence]:
 
     That equal bits of sides that do not depend on the machine are equal everywhere needs no proof about the two
     programs together: each is determined by its inputs alone.
-
-    Raises:
-        NotCovered: a side decides by, or addresses with, numbers that depend on the machine.
     """
     sides, products = [], False
     for program in (question.reference, question.variant):

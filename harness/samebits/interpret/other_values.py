@@ -31,7 +31,7 @@ from samebits.interpret.float64_differences import differences, values_of
 from samebits.interpret.given_integers import facts_of, follows, given_arrays, literals, variations
 from samebits.interpret.literals import meant
 from samebits.interpret.oracle import CLOSE
-from samebits.interpret.other_cotangents import other_cotangents
+from samebits.interpret.probes import other_cotangents
 from samebits.interpret.problem import Input, Question
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf

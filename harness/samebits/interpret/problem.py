@@ -40,11 +40,7 @@ class Input:
     between: tuple[float, float] | None = None
 
     def kind(self, aval: Any) -> Type:
-        """The type that a program gives this input.
-
-        Raises:
-            NotCovered: it is complex; `real_programs` makes programs whose inputs are real.
-        """
+        """The type that a program gives this input; complex ones are not covered: `real_programs` makes real ones."""
         kind = type_of(aval)
         if kind.is_complex:
             raise NotCovered(f"'{self.name}' is {kind.dtype.name}, whose parts are not separate inputs")

@@ -19,8 +19,7 @@ import numpy as np
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Type, type_of
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field_proof.comparison import ENOUGH, compare_formulas, error_bound
-from samebits.interpret.field_proof.result import BLIND, FieldIdentity
+from samebits.interpret.field_proof.result import BLIND, ENOUGH, FieldIdentity, compare_formulas, error_bound
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.programs.inputs import Array

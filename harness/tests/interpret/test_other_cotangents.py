@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import samebits
-from samebits.interpret.other_cotangents import changed, decides_by
+from samebits.interpret.probes import changed, decides_by
 
 X, W = jax.ShapeDtypeStruct((4, 8), jnp.float32), jax.ShapeDtypeStruct((8, 8), jnp.float32)
 Change = Callable[[Any, Any], Any]

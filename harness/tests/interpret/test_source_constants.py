@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from samebits.interpret import source_constants
-from samebits.interpret.field_proof import comparison
+from samebits.interpret.field_proof import result
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.source_constants import SourceConstant, is_rounding, roundings
 from tests.interpret.executed import asked
@@ -305,7 +305,7 @@ def test_a_loose_rule_is_noticed(fault: Any, name: str, monkeypatch: pytest.Monk
 
 
 def test_no_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "roundings", lambda first, second: {})
+    monkeypatch.setattr(result, "roundings", lambda first, second: {})
     for name in ("2/3", "GELU multiplied out", "a power of two"):
         with pytest.raises(AssertionError):
             test_a_rounded_constant_is_one_formula_and_is_named(name, False)

@@ -13,8 +13,8 @@ from samebits.interpret.equation import Type
 from samebits.interpret.field.arithmetic import exp, negative, product, sum_of
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.element import VARIABLE, FieldElement, touched
-from samebits.interpret.field_proof.comparison import ENOUGH
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.field_proof.result import ENOUGH
 from samebits.report.prove_model import first_not_proved
 from samebits.schema.meshes import Mode
 from samebits.schema.model import Config, Defect

@@ -49,12 +49,7 @@ _LOOPS = {"scan": "jaxpr", "while": "body_jaxpr"}
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """What a recording may cost.
-
-    Args:
-        seconds: of interpretation.
-        elements: that are held, over all values.
-    """
+    """What a recording may cost: seconds of interpretation, and elements held over all values."""
 
     seconds: float = 10.0
     elements: int = 6_000_000
@@ -97,11 +92,7 @@ class Recorder(Interpreter):
         self._deadline = time.monotonic() + limits.seconds
 
     def record(self, closed: Any, args: Sequence[Value]) -> Graph:
-        """The graph of a closed jaxpr.
-
-        Raises:
-            NotCovered: the domain has no rule for an equation, or the program exceeds the limits.
-        """
+        """The graph of a closed jaxpr."""
         self.graph.outputs = [*self._operands(self(closed, *args))[0]]
         return self.graph
 
@@ -227,9 +218,6 @@ def align(
 
     Args:
         forward: where the programs are gradients, the closed jaxprs of the functions; their gradient rules have lines.
-
-    Raises:
-        NotCovered: neither domain has a rule for an equation, or the programs exceed the limits.
     """
     limits = limits or RecordLimits()
     if question.uneven is not None:

@@ -86,11 +86,7 @@ def product(field: FieldBase, first: FieldElement, second: FieldElement) -> Fiel
 
 
 def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElement:
-    """One over an element.
-
-    Raises:
-        NotCovered: a residue is zero where the number is not, or the other way round.
-    """
+    """One over an element."""
     vanish = field.ring.vanishes(element.parts[0])
     zero = element.shadow == 0
     if np.any(vanish.any(0) & ~zero) or np.any(zero & ~vanish.all(0)):

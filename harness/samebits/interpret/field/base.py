@@ -271,11 +271,7 @@ class FieldBase:
         return reaching(result, np.concatenate([element.size.reshape(-1) for element in elements])[index])
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
-        """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities.
-
-        Raises:
-            NearTie: two elements that differ have shadows that are too close.
-        """
+        """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities."""
         element = self.element(value, step.inputs[0])
         self.decided(step, element)
         if np.isnan(element.shadow).any():

@@ -17,15 +17,18 @@ from samebits.errors import BrokenPromise, MissingRule, NotCovered
 from samebits.interpret.dead_code import live
 from samebits.interpret.field.arithmetic import CONFIRMED
 from samebits.interpret.field.domain import Field, FoldedField
-from samebits.interpret.field_proof.comparison import (
+from samebits.interpret.field_proof.float64_noise import Excuses
+from samebits.interpret.field_proof.result import (
+    APART,
     ENOUGH,
     MOST_POINTS,
+    FieldIdentity,
+    assumptions,
+    by_numbers,
     compare_formulas,
     formulas_of,
     match_constants,
 )
-from samebits.interpret.field_proof.float64_noise import Excuses
-from samebits.interpret.field_proof.result import APART, FieldIdentity, assumptions, by_numbers
 from samebits.interpret.float64_differences import differences, reach_of
 from samebits.interpret.inner_equations import equations, exponentials
 from samebits.interpret.interpreter import Interpreter
@@ -186,9 +189,6 @@ def plainest(question: Question, make: Make, outputs: Sequence[str]) -> dict[str
     """By output, the attempt that shows it in the plainest domain, or the last one that did not.
 
     An output that one domain shows is not tried in those with more laws, which assume more and take longer.
-
-    Raises:
-        NotCovered: as of `attempt`; or too many random points would be needed.
     """
     shown: dict[str, ProofAttempt] = {}
     extended, vanishing, unshown = False, False, list(outputs)

@@ -19,8 +19,8 @@ from samebits.interpret.field.arithmetic import FORMULAS
 from samebits.interpret.field.base import HeldValues
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.residues import PRIMES, Ring
-from samebits.interpret.field_proof.comparison import ENOUGH
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.field_proof.result import ENOUGH
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import asked

@@ -30,7 +30,7 @@ from samebits.interpret.field.element import (
     together,
 )
 from samebits.interpret.field.residues import PRIMES
-from samebits.interpret.field_proof.comparison import ENOUGH, error_bound
+from samebits.interpret.field_proof.result import ENOUGH, error_bound
 from samebits.interpret.interpreter import Interpreter
 from tests.interpret.programs import Tape, few
 from tests.interpret.rewrites import Formula, formula

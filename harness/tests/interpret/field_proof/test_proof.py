@@ -14,10 +14,6 @@ from jax.sharding import PartitionSpec as P
 from samebits.errors import MissingRule, NotCovered
 from samebits.interpret.field.arithmetic import CONFIRMED
 from samebits.interpret.field_proof import proof
-from samebits.interpret.field_proof.comparison import (
-    ENOUGH,
-    compare_formulas,  # noqa: F401  (by `identity`)
-)
 from samebits.interpret.field_proof.proof import (
     FIRST_POINTS,
     MOST_PARTS,
@@ -25,6 +21,10 @@ from samebits.interpret.field_proof.proof import (
     by_parts,
     identity,
     smaller_parts,
+)
+from samebits.interpret.field_proof.result import (
+    ENOUGH,
+    compare_formulas,  # noqa: F401  (by `identity`)
 )
 from samebits.interpret.problem import Input, Question
 from tests.interpret.executed import asked
