@@ -19,11 +19,8 @@ from samebits.interpret.interpreter import CALLS
 @functools.lru_cache(maxsize=256)
 def exponentials(program: Any) -> int:
     """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
-    count = 0
-    for equation in equations(live(program).jaxpr):
-        if equation.primitive.name in ("exp", "exp2", "expm1", "logistic", "tanh"):
-            count += 1
-    return min(count, 2)
+    names = ("exp", "exp2", "expm1", "logistic", "tanh")
+    return min(2, sum(equation.primitive.name in names for equation in equations(live(program).jaxpr)))
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:

@@ -440,7 +440,14 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
     return field.settled(result, [x, y])
 
 
+_ODD = ("asin", "asinh", "atan", "atanh", "bessel_i1e", "erf", "erf_inv", "sin", "sinh", "tan")
+"""Functions with f(-x) = -f(x)."""
+_EVEN = ("bessel_i0e", "cos", "cosh")
+"""Functions with f(-x) = f(x) and f(0) = 1."""
+
 FUNCTIONS: dict[str, Rule] = {
+    **{name: _function(name, odd=True, fixed=((0.0, 0.0),)) for name in _ODD},
+    **{name: _function(name, even=True, fixed=((0.0, 1.0),)) for name in _EVEN},
     "pow": _pow,
     "exp": lambda field, step, x: exp(field, x),
     "exp2": _exp2,
@@ -451,23 +458,10 @@ FUNCTIONS: dict[str, Rule] = {
     "rsqrt": lambda field, step, x: reciprocal(field, step, root(field, x)),
     "log": _function("log", fixed=((1.0, 0.0),)),
     "log1p": _log1p,
-    "erf": _function("erf", odd=True, fixed=((0.0, 0.0),)),
     "erfc": _erfc,
-    "sin": _function("sin", odd=True, fixed=((0.0, 0.0),)),
-    "cos": _function("cos", even=True, fixed=((0.0, 1.0),)),
-    "tan": _function("tan", odd=True, fixed=((0.0, 0.0),)),
     "cbrt": _function("cbrt", odd=True, fixed=((0.0, 0.0), (1.0, 1.0))),
-    "atan": _function("atan", odd=True, fixed=((0.0, 0.0),)),
-    "asin": _function("asin", odd=True, fixed=((0.0, 0.0),)),
     "acos": _function("acos"),
     "acosh": _function("acosh", fixed=((1.0, 0.0),)),
-    "asinh": _function("asinh", odd=True, fixed=((0.0, 0.0),)),
-    "atanh": _function("atanh", odd=True, fixed=((0.0, 0.0),)),
-    "bessel_i0e": _function("bessel_i0e", even=True, fixed=((0.0, 1.0),)),
-    "bessel_i1e": _function("bessel_i1e", odd=True, fixed=((0.0, 0.0),)),
     "digamma": _function("digamma"),
-    "erf_inv": _function("erf_inv", odd=True, fixed=((0.0, 0.0),)),
     "lgamma": _function("lgamma", fixed=((1.0, 0.0), (2.0, 0.0))),
-    "sinh": _function("sinh", odd=True, fixed=((0.0, 0.0),)),
-    "cosh": _function("cosh", even=True, fixed=((0.0, 1.0),)),
 }

@@ -185,21 +185,17 @@ def _flags(step: Step) -> str:
     return " ".join(f"{name}={value}" for name, value in sorted(step.params.items()))
 
 
+_SEVERAL = ("atan2", "igamma", "igamma_grad_a", "nextafter", "polygamma", "regularized_incomplete_beta", "zeta")
+
 SPECIAL_RULES: dict[str, Rule] = {
-    "atan2": _several("atan2"),
+    **{name: _several(name) for name in _SEVERAL},
     "eq_to": _in_total_order("eq"),
-    "igamma": _several("igamma"),
-    "igamma_grad_a": _several("igamma_grad_a"),
     "igammac": _igammac,
     "le_to": _in_total_order("le"),
     "log2": _log2,
     "lt_to": _in_total_order("lt"),
-    "nextafter": _several("nextafter"),
-    "polygamma": _several("polygamma"),
     "random_gamma": _random_gamma,
-    "regularized_incomplete_beta": _several("regularized_incomplete_beta"),
     "rem": _rem,
-    "zeta": _several("zeta"),
     **dict.fromkeys(MATRICES, _matrices),
 }
 """By primitive, its rule."""
