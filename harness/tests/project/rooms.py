@@ -58,7 +58,6 @@ THROUGH = {
     "cli/test_advise.py": ("audit/guide/block", "cli/advise_run"),
     "cli/test_defaults.py": ("audit/defaults/compare", "audit/defaults/sources"),
     "cli/test_compile_model.py": ("cli/compile_model_run", "train/compile_step"),
-    "interpret/test_labels.py": ("interpret/jax_evaluation",),
     "programs/test_inputs.py": ("numerics/seeds",),
     "programs/test_program_cache.py": ("host/cache_keys",),
     "testing/test_plugin.py": ("testing/pair_tests", "testing/properties", "testing/session"),
