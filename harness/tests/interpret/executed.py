@@ -2,11 +2,12 @@
 
 import functools
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from jax.extend.core import Primitive
 from numpy.typing import NDArray
 
@@ -132,3 +133,14 @@ def compared(first: Callable[..., Any], second: Callable[..., Any], *args: Any) 
     if all(proof.equal for proof in proofs):
         return "equal"
     return "undecided" if all(proof.equal or proof.undecided for proof in proofs) else "different"
+
+
+def answers(answer: str, cases: Mapping[str, Sequence[Any]], *args: Any) -> Callable[[str], None]:
+    """Make the test that the fields say this of pairs of functions, at these arguments or at their own."""
+
+    @pytest.mark.parametrize("name", cases)
+    def test(name: str) -> None:
+        first, second, *own = cases[name]
+        assert compared(first, second, *(own[0] if own else args)) == answer
+
+    return test

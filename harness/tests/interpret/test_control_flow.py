@@ -139,7 +139,7 @@ NEWER = {"empty2", "eval_jaxpr"}
 
 ELSEWHERE = {"call_hi_primitive", "composite", "compute_on", "custom_linear_solve", "custom_vmap_call", "linear_call"}
 ELSEWHERE |= {"call", "remat_opt", "xla_metadata_call"}
-"""Met by the programs of `test_special_functions` and `test_linear_algebra`; `call` only older versions of jax make."""
+"""Met by `test_special_functions` and `test_composite_primitives`; `call` only older versions of jax make."""
 
 
 def closed(x: Any) -> Any:

@@ -73,7 +73,7 @@ def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed
 
 
 ELSEWHERE = {"pvary", "reshard", "sharding_constraint", "empty", "empty2", *special_functions.SPECIAL}
-"""Met by the programs of `test_collectives`, `test_control_flow`, `test_special_functions`, `test_linear_algebra`."""
+"""Met by `test_collectives`, `test_control_flow`, `test_special_functions`, `test_composite_primitives`."""
 
 
 def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:

@@ -19,7 +19,7 @@ from samebits.interpret.interpreter import CALLS, Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.rules import SPECIAL_RULES
 from samebits.interpret.rounding_error.value import exactly
-from tests.interpret.executed import check, compared
+from tests.interpret.executed import answers, check
 
 Function = Callable[..., Any]
 
@@ -172,14 +172,8 @@ DIFFERENT: dict[str, tuple[Function, Function]] = {
 }
 
 
-@pytest.mark.parametrize("name", EQUAL)
-def test_equal_formulas_are_proved(name: str) -> None:
-    assert compared(*EQUAL[name], X, Y) == "equal"
-
-
-@pytest.mark.parametrize("name", DIFFERENT)
-def test_their_unequal_twins_are_different(name: str) -> None:
-    assert compared(*DIFFERENT[name], X, Y) == "different"
+test_equal_formulas_are_proved = answers("equal", EQUAL, X, Y)
+test_their_unequal_twins_are_different = answers("different", DIFFERENT, X, Y)
 
 
 def test_zeros_of_both_signs_are_not_ordered_by_formulas() -> None:
