@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import samebits
 from samebits.errors import CouldNotRun
 from samebits.functions.result import Comparing
+from samebits.numerics.bits import Comparison, compare
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 from tests.functions import specimens as f
@@ -108,3 +110,9 @@ def test_a_proof_shows_its_witness() -> None:
     assert compared.verdict == "different"
     with pytest.raises(AssertionError, match=r"by fields; out\[\d, \d\] is "):
         compared.raise_for_status()
+
+
+def test_a_comparison_shows_itself() -> None:
+    (same,) = compare(reference=np.arange(3), optimized=np.arange(3))
+    assert isinstance(same, Comparison)
+    assert "all 3 elements have the same bits" in str(same._repr_html_())

@@ -181,3 +181,32 @@ def test_a_captured_array_that_changes_is_an_error(programs: Programs) -> None:
     table[0] = 7
     with pytest.raises(DeclarationError, match="an array that it captures was changed in place after it was traced"):
         programs.start(program).result()
+
+
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mappings: int, most: str) -> None:
+    """A system with so many memory mappings of this process, and so many permitted."""
+    for name, text in (("_MAPPINGS", "7f00-7f01 r-xp\n" * mappings), ("_MOST", most)):
+        (tmp_path / name).write_text(text)
+        monkeypatch.setattr(program_cache, name, tmp_path / name)
+
+
+@pytest.mark.parametrize(("mappings", "crowded"), [(50, False), (51, True)])
+def test_half_of_the_mappings_are_for_machine_code(
+    mappings: int, crowded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system(tmp_path, monkeypatch, mappings, "100\n")
+    assert program_cache.is_crowded() is crowded
+
+
+def test_a_system_that_says_nothing_is_not_crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system(tmp_path, monkeypatch, 51, "unlimited\n")
+    assert not program_cache.is_crowded()
+    monkeypatch.setattr(program_cache, "_MOST", tmp_path / "missing")
+    assert not program_cache.is_crowded()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts memory mappings as Linux lists them")
+def test_this_process_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not program_cache.is_crowded()
+    monkeypatch.setattr(program_cache, "SHARE", 0.0)
+    assert program_cache.is_crowded()
