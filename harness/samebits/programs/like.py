@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import DeclarationError
-from samebits.schema.argument_trees import ArgTree
+from samebits.schema.argument_trees import ArgTree, argument_tree, constant_tree, joined_tree
 from samebits.schema.case import Arg, Spec
 from samebits.schema.values import Given
 
@@ -43,26 +43,17 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True, exactly: 
                 "the array in it (ref[...]), and make the Ref inside the functions with jax.new_ref"
             )
     laid_out = _specs(tree, specs, [leaf for _, leaf in paths])
-    names, args, places = [], [], []
-    for place, ((path, leaf), spec) in enumerate(zip(paths, laid_out, strict=True)):
-        if is_array(leaf):
-            names.append(jax.tree_util.keystr(path))
-            try:
-                args.append(_arg(leaf, spec, differentiable, exactly))
-            except DeclarationError as error:
-                raise DeclarationError(f"leaf {names[-1]}: {error}" if path else str(error)) from None
-            places.append(place)
-    if not args:
+    parts = []
+    for (path, leaf), spec in zip(paths, laid_out, strict=True):
+        name = jax.tree_util.keystr(path)
+        try:
+            part = _arg(leaf, spec, differentiable, exactly) if is_array(leaf) else constant_tree(leaf)
+        except DeclarationError as error:
+            raise DeclarationError(f"leaf {name}: {error}" if path else str(error)) from None
+        parts.append((name, argument_tree(name, part)))
+    if not any(is_array(leaf) for _, leaf in paths):
         raise DeclarationError(f"like({_short(tree)}): no array in it; expected a pytree with arrays or shapes")
-    constants = [None if is_array(leaf) else leaf for _, leaf in paths]
-
-    def build(values: Sequence[Any]) -> Any:
-        leaves = list(constants)
-        for place, value in zip(places, values, strict=True):
-            leaves[place] = value
-        return jax.tree_util.tree_unflatten(structure, leaves)
-
-    return ArgTree(paths=tuple(names), args=tuple(args), build=build, structure=(structure, *constants))
+    return joined_tree(structure, parts)
 
 
 def is_array(leaf: Any) -> bool:

@@ -51,7 +51,7 @@ class ArgTree:
 def argument_tree(where: str, declared: Any) -> ArgTree:
     """Return a declared argument as a tree: an `Arg`, an `ArgTree`, or any pytree of them."""
     if isinstance(declared, Arg):
-        return ArgTree(paths=("",), args=(declared,), build=_only)
+        return ArgTree(paths=("",), args=(declared,), build=lambda arrays: arrays[0])
     if isinstance(declared, ArgTree):
         return declared
     from jax import tree_util
@@ -65,25 +65,25 @@ def argument_tree(where: str, declared: Any) -> ArgTree:
             )
     if not nodes:
         raise DeclarationError(f"{where} is an empty {type(declared).__name__}; expected Arg(shape=(...)) in it")
-    parts = [argument_tree(where, node) for _, node in nodes]
-    prefixes = [tree_util.keystr(path) for path, _ in nodes]
+    return joined_tree(structure, [(tree_util.keystr(path), argument_tree(where, node)) for path, node in nodes])
+
+
+def constant_tree(value: Any) -> ArgTree:
+    """Return what has no array in it as a tree."""
+    return ArgTree(paths=(), args=(), build=lambda arrays: value, structure=(value,))
+
+
+def joined_tree(structure: Any, parts: Sequence[tuple[str, ArgTree]]) -> ArgTree:
+    """Return the tree of a structure of jax's, with its leaves by path."""
+    from jax import tree_util
 
     def build(arrays: Sequence[Any]) -> Any:
-        arrays, trees = list(arrays), []
-        for part in parts:
-            trees.append(part.build(arrays[: len(part.args)]))
-            del arrays[: len(part.args)]
-        return tree_util.tree_unflatten(structure, trees)
+        rest = iter(arrays)
+        return tree_util.tree_unflatten(structure, [part.build([next(rest) for _ in part.args]) for _, part in parts])
 
     return ArgTree(
-        paths=tuple(prefix + path for prefix, part in zip(prefixes, parts, strict=True) for path in part.paths),
-        args=tuple(arg for part in parts for arg in part.args),
+        paths=tuple(prefix + path for prefix, part in parts for path in part.paths),
+        args=tuple(arg for _, part in parts for arg in part.args),
         build=build,
-        structure=(structure, *(part.structure for part in parts)),
+        structure=(structure, *(part.structure for _, part in parts)),
     )
-
-
-def _only(arrays: Sequence[Any]) -> Any:
-    """Return the argument that is one array."""
-    (array,) = arrays
-    return array
