@@ -47,14 +47,7 @@ def needed_by_sums(
     """Return what must hold of the inputs that a side gathers along a dimension which the mesh splits.
 
     Only gathers straight from an input are seen: how what is computed lies on the devices, the compiler decides. What
-    is inside `shard_map` is not partitioned.
-
-    Args:
-        sides: the programs.
-        direction: `forward` or `gradient`.
-        side: of the pair.
-        site: with the mesh.
-        more_devices: what must hold on a mesh of these axes with more devices, where this one has one.
+    is inside `shard_map` is not partitioned. With `more_devices` it is for a mesh of these axes with more devices.
     """
     if not site.on_mesh or (site.mesh.devices == 1 and not more_devices):
         return ()

@@ -40,14 +40,9 @@ def questions(
     inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
     platform: str | None,
 ) -> dict[str, Question]:
-    """Return what is to be proved of two sides, at each of several inputs.
+    """Return what is to be proved of two sides, each with its site, at each of several inputs by label.
 
-    Args:
-        sides: the programs of the pair.
-        direction: `forward` or `gradient`.
-        reference, variant: side and site of each.
-        inputs: by label, the inputs of the case, and for a gradient the cotangents by output leaf.
-        platform: whose branches run; None for the default branches.
+    The inputs are those of the case, and for a gradient the cotangents by output leaf.
     """
     programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
     args, dtype, case = sides.args(reference[1]), reference[1].dtype, reference[1].case
@@ -111,9 +106,7 @@ def _is_pulled_back(dtype: Any) -> bool:
 def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
     """Find the facts that the inputs of questions, or what the programs compute from them, break or may break.
 
-    Args:
-        needed: facts of an input, or of an operation of inputs: of all operands and results of that operation.
-        questions: with the inputs.
+    A fact is of an input, or of an operation of inputs: of all operands and results of that operation.
     """
     needed, questions = tuple(needed), tuple(questions)
     arrays: dict[str, list[Array]] = {}
