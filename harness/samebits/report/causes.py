@@ -16,14 +16,14 @@ from typing import Any
 
 from samebits.errors import MeshError
 from samebits.report.failure import point_block, shown_example
-from samebits.report.findings import findings, verdict_words
-from samebits.report.page import Failing
-from samebits.report.words import listed, plural, short_meshes, some
+from samebits.report.findings import JUDGING, findings, verdict_words
+from samebits.report.page import Failing, Page
+from samebits.report.words import State, listed, plural, short_meshes, some, state_of, state_word
 from samebits.schema.contract import leaf_words
 from samebits.schema.finding import UNDECIDED, Finding
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, VERDICTS, requirement
+from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, VERDICTS, gravest, requirement
 
 _GRAVEST = ("different", "unstable", "rounding", "refused", "error")
 
@@ -47,6 +47,28 @@ def causes_of(document: Any, results: Iterable[Finding] | None = None) -> list[F
     """
     references = {head.pair: head.reference for head in getattr(document, "pairs", ())}
     return causes(findings(document) if results is None else results, references)
+
+
+def usual_page(document: Any, words: tuple[str, str] | None = None, wrong: State = "incomplete") -> Page:
+    """Return the page of a document without its blocks: what it comes to, what fails, its problems and its notes.
+
+    Args:
+        document: of the command.
+        words: for the exit codes 0 and 1, in place of `passed` and `failed`.
+        wrong: what a wrong request comes to.
+    """
+    problems = getattr(document, "problems", ())
+    code = getattr(document, "exit_code", gravest(problems))
+    return Page(
+        command=document.command,
+        state=state_of(code, wrong),
+        word="" if words is None else state_word(code, *words),
+        closing="",
+        failing=causes_of(document) if document.command in JUDGING else (),
+        problems=problems,
+        notes=getattr(document, "notes", ()),
+        environment=getattr(document, "environment", None),
+    )
 
 
 def causes(results: Iterable[Finding], references: Mapping[str, str] | None = None) -> list[Failing]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from samebits.audit.claims.row import NOISE, ClaimRow, Saving
 from samebits.host.environment import Environment
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
 from samebits.report.html.charts import alt, spec
 from samebits.report.page import Badge, Chart, CommandLine, Fold, Line, Lines, Page, Table
-from samebits.report.words import plural, state_of, state_word, verdict_counts
+from samebits.report.words import plural, verdict_counts
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, code_of
@@ -122,14 +122,10 @@ class ClaimsDocument(CommandDocument):
             details={number: _evidence(row) for number, row in enumerate(rows)},
         )
         findings = [Line(f"{row.id} {row.subject}: {text}", "warn") for row in rows for text in _found(row)]
-        return Page(
-            command="claims",
-            state=state_of(self.exit_code),
-            word=state_word(self.exit_code, "as declared", "not as declared"),
+        return replace(
+            usual_page(self, ("as declared", "not as declared")),
             closing=closing(self),
-            failing=causes_of(self),
             explained=True,
-            problems=self.problems,
             blocks=[
                 table,
                 Lines(lines=findings, media=("terminal",)),
@@ -137,7 +133,6 @@ class ClaimsDocument(CommandDocument):
                 *_chart(self.results),
                 Lines(lines=[Line(longest(self), "dim"), Line(compiler_line(self), "dim")], listed=False),
             ],
-            environment=self.environment,
         )
 
 

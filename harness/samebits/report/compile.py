@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged, place_of
 from samebits.report.html.charts import bar_charts, size_groups
 from samebits.report.html.region import region_folds
 from samebits.report.page import Beside, CommandLine, Fold, Line, Lines, Page, Table, Tone
-from samebits.report.words import State, plural, state_of, state_word
+from samebits.report.words import State, plural
 from samebits.schema.finding import Finding
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
 from samebits.schema.result import Problem, code_of
@@ -110,19 +110,13 @@ class CompileDocument(CommandDocument):
     def page(self) -> Page:
         """Return a table for each case, target and direction, those with a claim that is not as declared first."""
         grouped = sorted(blocks(self), key=lambda block: block.state == "passed")
-        code, explained = self.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
-        return Page(
-            command="compile",
-            state=state_of(code, "failed"),
-            word=state_word(code, "as declared", "not as declared"),
+        explained = Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+        return replace(
+            usual_page(self, ("as declared", "not as declared"), "failed"),
             closing=closing(self),
-            failing=causes_of(self),
             explained=True,
-            problems=self.problems,
             live=[block_fold(block, number, unfolded=len(grouped) <= _OPEN) for number, block in enumerate(grouped)],
             blocks=[explained] if self.results else [],
-            notes=self.notes,
-            environment=self.environment,
         )
 
 

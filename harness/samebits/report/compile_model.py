@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.host.environment import Environment
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged, place_of, words_of
 from samebits.report.html.charts import bar_charts, size_groups
 from samebits.report.page import Page, Table
-from samebits.report.words import plural, state_of
+from samebits.report.words import plural
 from samebits.schema.finding import Finding
 from samebits.schema.program_facts import Facts
 from samebits.schema.result import Problem
@@ -80,16 +81,12 @@ class StepsDocument(CommandDocument):
             title=title(self),
             right=HEADS[3:12],
         )
-        return Page(
-            command="compile model",
+        return replace(
+            usual_page(self, wrong="failed"),
             title=f"compile model {self.preset}",
             heading=f"compile model --preset {self.preset}",
-            state=state_of(self.exit_code, "failed"),
             closing=closing(self),
-            problems=self.problems,
             blocks=[table, *bar_charts("steps", _LABEL, figures, names)],
-            notes=self.notes,
-            environment=self.environment,
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.audit.defaults.compare import Agreement
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
 from samebits.report.page import Fold, Lines, Page, Table
@@ -59,12 +59,9 @@ class DefaultsDocument(CommandDocument):
             for name, keys in others
             if keys
         ]
-        return Page(
-            command="defaults",
-            state="failed" if rows else "passed",
-            word="differ" if rows else "agree",
+        return replace(
+            usual_page(self, ("agree", "differ")),
             closing=closing(self),
-            failing=causes_of(self),
             explained=True,
             blocks=[table, *folds],
         )

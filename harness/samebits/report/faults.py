@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.audit.faults.fault import FaultRow
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
 from samebits.report.page import Badge, Cell, Fold, Line, Lines, Page, Table
@@ -81,12 +81,10 @@ class FaultTable(CommandDocument):
             media=("html",) if len(counts) > 1 else (),
         )
         live = [fault_lines(number, planned, row) for number, row in enumerate(self.results, 1)]
-        return Page(
-            command="faults",
+        return replace(
+            usual_page(self),
             state=state_of_faults(self),
             closing=closing(self.results, planned),
-            failing=causes_of(self),
-            problems=self.problems,
             live=[Fold(title="", blocks=live, short=_pair_lines(counts), media=("terminal",))],
             blocks=[table, by_pair],
             hint="--verbose prints every fault with what the check says",

@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits.errors import COULD_NOT_TELL
 from samebits.host.environment import Environment
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
 from samebits.report.html.charts import Row, bounds_used, curves, distances
@@ -110,21 +110,17 @@ class GoldenDocument(CommandDocument):
         rows = [listed_row(result) for result in self.results if isinstance(result, GoldenRow)]
         in_order = sorted(checked, key=lambda result: result.ok)
         compared: list[CheckedGolden | AcceptedGolden] = [*in_order, *accepted]
-        failing = causes_of(self) if checked else []
-        return Page(
-            command=self.command,
+        page = usual_page(self)
+        return replace(
+            page,
             state=state_of_goldens(self),
             closing=_closing(self, checked, accepted),
-            failing=failing,
-            problems=self.problems,
             blocks=[
-                *_checked_blocks(checked, failing),
+                *_checked_blocks(checked, page.failing),
                 Table(heads=ACCEPT_HEADS, rows=[accepted_row(result) for result in accepted], wide=ACCEPT_HEADS[-1:]),
                 Table(heads=LIST_HEADS, rows=rows, wide=LIST_HEADS[-1:]),
                 *(_fold(result, place, len(compared) <= OPEN) for place, result in enumerate(compared)),
             ],
-            notes=self.notes,
-            environment=self.environment,
             hint="--verbose prints every golden" if checked else "",
         )
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.programs.plan import Plan
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.page import Fold, Page, ValueList
-from samebits.report.words import plural, short_meshes, state_of
+from samebits.report.words import plural, short_meshes
 from samebits.schema.pair import Pair
-from samebits.schema.result import Problem, gravest
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,11 +80,9 @@ class Listing(CommandDocument):
         variants = plural(sum(len(row.variants) for row in self.results), "variant")
         points = plural(sum(row.points for row in self.results), "point")
         problems = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
-        return Page(
-            command="list",
-            state=state_of(gravest(self.problems)),
+        return replace(
+            usual_page(self),
             closing=f"{plural(len(self.results), 'pair')} with {variants}; a check of all runs {points}{problems}",
-            problems=self.problems,
             blocks=[Fold(title=row.pair, blocks=[_facts(row)], open=True) for row in self.results],
             command_next=shlex.join(["samebits", "check", self.results[0].pair]) if self.results else None,
         )

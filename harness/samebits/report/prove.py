@@ -9,17 +9,10 @@ from typing import Literal
 
 from samebits.host.environment import Environment
 from samebits.interpret.field.residues import PRIMES
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.page import Badge, Block, Cell, CommandLine, Fold, Line, Lines, Page, Table, ValueList
-from samebits.report.words import (
-    assumed_sentence,
-    listed,
-    plural,
-    short_meshes,
-    state_of,
-    verdict_counts,
-)
+from samebits.report.words import assumed_sentence, listed, plural, short_meshes, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
 from samebits.schema.finding import Finding, exit_code
@@ -89,17 +82,13 @@ class ProofDocument(CommandDocument):
         by_leaf = Lines(lines=_leaf_lines(pairs), short=Lines(lines=_pair_lines(pairs), cut=1), cut=1)
         every = [pair_block(pair, proofs) for pair, proofs in pairs.items()]
         assumed = assumed_sentence(self.results)
-        return Page(
-            command="prove",
+        return replace(
+            usual_page(self),
             title=f"prove {listed([*pairs], 'pair', 3)}" if pairs else "",
-            state=state_of(self.exit_code),
             closing=closing(self),
             live=[Fold(title="", blocks=[*every, Lines(lines=[""])], short=by_leaf, media=("terminal",))],
             blocks=[table],
-            failing=causes_of(self),
-            problems=self.problems,
             notes=(*([] if assumed is None else [assumed]), *self.notes),
-            environment=self.environment,
             hint="--verbose prints every proof with its method, its assumptions and its probability of an error",
         )
 

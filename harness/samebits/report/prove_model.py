@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from samebits.host.environment import Environment
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.failure import shown_example
 from samebits.report.findings import judged, place_of, words_of
 from samebits.report.page import Badge, Cell, CommandLine, Fold, Line, Lines, Page, Table, ValueList
-from samebits.report.words import plural, state_of, state_word
+from samebits.report.words import plural
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem, code_of
 from samebits.train.prove_request import StepLeaf
@@ -91,26 +91,21 @@ class StepDocument(CommandDocument):
             right=("points", "seconds"),
             details={number: _outputs(leaves, opened=number == 0) for number, leaves in enumerate(steps)},
         )
-        failing = causes_of(self)
-        others = [shown_example(each)[0] for group in failing for each in group.findings if each is not group.smallest]
+        page = usual_page(self, ("proved", "refuted"))
+        others = [
+            shown_example(each)[0] for group in page.failing for each in group.findings if each is not group.smallest
+        ]
         problems = [Line(f"{problem.pair}: {problem.message}", "bad") for problem in self.problems]
-        code = self.exit_code
-        return Page(
-            command="prove model",
+        return replace(
+            page,
             title=f"prove model {self.model}",
-            state=state_of(code),
-            word=state_word(code, "proved", "refuted"),
             closing=closing(self),
-            failing=failing,
-            problems=self.problems,
             blocks=[
                 table,
                 Lines(lines=others, short=Lines(lines=[]), media=("terminal",)),
                 Lines(lines=problems, media=("terminal",)),
                 Lines(lines=[Line(ASSUMED, "dim"), ""] if steps else [], listed=False),
             ],
-            notes=self.notes,
-            environment=self.environment,
             hint="--verbose prints every step",
         )
 

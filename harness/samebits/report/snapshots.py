@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts
 from samebits.host.environment import Environment
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.page import Line, Lines, Page
-from samebits.report.words import plural, state_of
-from samebits.schema.result import Problem, gravest
+from samebits.report.words import plural
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,14 +28,11 @@ class AcceptDocument(CommandDocument):
         """Return a line per pair, those whose snapshot was written first."""
         rows = sorted(self.results, key=lambda row: _ORDER.get(row.change, 2))
         problems = self.problems
-        return Page(
-            command="accept",
-            state=state_of(gravest(problems)),
+        return replace(
+            usual_page(self),
             closing=_closing(self),
             blocks=[Lines(lines=[_line(row) for row in rows])],
-            problems=problems,
             command_next=shlex.join(["samebits", "check", problems[0].pair]) if problems else None,
-            environment=self.environment,
         )
 
 

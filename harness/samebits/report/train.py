@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
 from samebits.report.html.charts import (
@@ -24,7 +24,7 @@ from samebits.report.html.charts import (
     splits,
 )
 from samebits.report.page import Beside, Block, Chart, Fold, Line, Lines, Page, Table
-from samebits.report.words import plural, state_of, state_word
+from samebits.report.words import plural
 from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, code_of
 from samebits.train.compare import Pairing, Uncompared
@@ -121,16 +121,11 @@ class TrainDocument(CommandDocument):
 
     def page(self) -> Page:
         """Return the runs, where they part, what was compared with its bounds, and the curves."""
-        code = self.exit_code
-        return Page(
-            command="train",
+        return replace(
+            usual_page(self, ("as expected", "not as expected"), "failed"),
             title=f"train {self.matrix}",
             heading=f"train {self.matrix}",
-            state=state_of(code, "failed"),
-            word=state_word(code, "as expected", "not as expected"),
             closing=closing(self),
-            failing=causes_of(self),
-            problems=self.problems,
             blocks=[
                 *_run_blocks(self),
                 *_pairing_blocks(self),
@@ -139,7 +134,6 @@ class TrainDocument(CommandDocument):
                 *([_curves(self)] if self.results else []),
             ],
             notes=[*uncompared_lines(self), *self.notes],
-            environment=self.environment,
             hint="--verbose prints every run and every comparison",
         )
 

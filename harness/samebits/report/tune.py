@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.report.causes import causes_of
+from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged, place_of
 from samebits.report.html.charts import BarGroup, bar_charts, size_groups
 from samebits.report.page import Beside, Fold, Line, Lines, Page, Table
 from samebits.report.terminal import cut
-from samebits.report.words import plural, state_of, state_word
+from samebits.report.words import plural
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem, code_of
 from samebits.schema.tuning import TuningBest, TuningTrial
@@ -98,20 +98,14 @@ class TuneDocument(CommandDocument):
     def page(self) -> Page:
         """Return a table for each side, direction and target, those with other results first."""
         folds = sorted(tuned_folds(self.trials, self.best), key=lambda fold: fold.state == "passed")
-        code, explained = self.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
-        return Page(
-            command="tune",
+        explained = Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+        return replace(
+            usual_page(self, ("results equal", "other results"), "failed"),
             title="compile --tune",
-            state=state_of(code, "failed"),
-            word=state_word(code, "results equal", "other results"),
-            failing=causes_of(self),
             explained=True,
             closing=closing_of_tuning(self),
-            problems=self.problems,
             live=folds,
             blocks=[explained] if self.trials else [],
-            notes=self.notes,
-            environment=self.environment,
         )
 
 
