@@ -112,7 +112,7 @@ def measure(points: int, workers: int) -> Measured:
         merge_at = time.process_time()
         files = [read_shard(Path(folder) / str(shard.number)) for shard in shards]
         require_same_request(files)
-        merged = {result.place.leaf: result for file in files for result in file.results}
+        merged = {result.place.leaf: result for file in files for result in file.document.results}
         assert len(merged) == points == done, (len(merged), points, done)
         return Measured(
             points=points, journal=whole.stat().st_size, drive=driven - begin, resume=resumed,

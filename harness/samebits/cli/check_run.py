@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,6 +14,8 @@ from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
 from samebits.check.line_evidence import few_lines, not_searched
+from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
+from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_options
 from samebits.cli.check import CheckOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import journal_head, journaled
@@ -20,7 +26,7 @@ from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.verdict_cache import VerdictCache, shared_entries, sweep
 from samebits.engine.work import Shard
-from samebits.errors import SamebitsError
+from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
 from samebits.host.written import written_now
@@ -28,14 +34,14 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of
 from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.check import Document
+from samebits.report.check import Document, read_document
 from samebits.report.pair_heads import pair_head
-from samebits.report.progress import CheckProgress
 from samebits.report.shards import request_of
-from samebits.schema.finding import Finding, ShakeSummary, summarise
+from samebits.schema.finding import Finding, Place, shake_of, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
+from samebits.schema.result import Problem
 
 RARE = 1 / 20
 """How often a side gives other bits, in the probability that is printed of seeing it."""
@@ -108,8 +114,6 @@ def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Docum
                 if run.stop.asked:
                     break
         if task.effort.shake and not run.stop.asked:
-            from samebits.cli.check_shake import shake_by_flags
-
             results, not_run = shake_by_flags(chosen.again(), results, inputs.environment)
     return check_document(task, inputs, run, results, not_run)
 
@@ -156,10 +160,15 @@ def swept(task: CheckTask, inputs: CheckInputs, run: CommandRun, journal: Journa
         journal=journal,
         store=inputs.cache,
     )
-    totals = _totals(inputs.loaded, task.settings.shard)
-    with CheckProgress(run.console, totals) as progress, contextlib.closing(ran):
+    known: set[Place] = set()
+    with run.progress("check", _totals(inputs.loaded, task.settings.shard)) as bar, contextlib.closing(ran):
         for result in ran:
-            progress.add(result)
+            place = result.place
+            if place.whole not in known:  # all results of a point have its time
+                seconds = None if result.run.remembered is not None else result.seconds
+                words = f"{place.side()}, {place.case}, {place.mesh}"
+                bar.add(place.side(), seconds, words=words, failed=result.failed)
+            known.add(place.whole)
             yield result
 
 
@@ -188,7 +197,12 @@ def check_document(
     verdicts = None
     if whole:
         results, verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
-    shake = _shaken(run, inputs, results, not_run or {}) if task.effort.shake else None
+    shake = None
+    if task.effort.shake:
+        for problem in shake_problems(results):
+            run.problem(problem)
+        refused = dict(accepted(inputs.environment.platform).refused)
+        shake = shake_of(results, {**refused, **(not_run or {})}, LEFT_OUT)
     run.notes += proof_notes(results, all_sizes=task.effort.all_sizes)
     run.notes += [*repeats_note(task.effort.repeats), *take_notes()]
     skips = sum(result.ruling.verdict == "skipped" for result in results)
@@ -213,16 +227,6 @@ def check_document(
         snapshot=verdicts,
         no_skips=task.no_skips,
     )
-
-
-def _shaken(
-    run: CommandRun, inputs: CheckInputs, results: Sequence[Finding], not_run: Mapping[str, str]
-) -> ShakeSummary:
-    from samebits.cli.check_shake import shake_problems, shake_summary
-
-    for problem in shake_problems(results):
-        run.problem(problem)
-    return shake_summary(results, inputs.environment.platform, not_run)
 
 
 def _judge_declarations(inputs: CheckInputs, results: Sequence[Finding], run: CommandRun) -> None:
@@ -264,12 +268,12 @@ def repeats_note(repeats: int) -> list[str]:
     ]
 
 
-def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:
+def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[str]:
     """Count the points of each side in this run."""
     names = {item.locator: item.pair.name for item in loaded}
     items = check_items(loaded)
     points = [item.payload for item in (items if shard is None else shard.of(items))]
-    return Counter((names[locator], point.variant) for locator, point in points)
+    return Counter(f"{names[locator]}/{point.variant}" for locator, point in points)
 
 
 def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
@@ -281,3 +285,105 @@ def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
         listed = ", ".join(f"{mesh} needs {count} devices" for mesh, count in needs.items())
         notes += [f"{item.pair.name}: not run, for there are {here.devices}: {listed}{hint}"] if needs else []
     return notes
+
+
+# --- `--shake`: options that XLA reads once per process, each in another one ------------------------------------------
+
+
+def check_elsewhere(words: Sequence[str], variables: Mapping[str, str]) -> Document:
+    """Run a check in a process of its own.
+
+    Args:
+        words: what follows `samebits`, without the document.
+        variables: of the environment, beside those of this process.
+
+    Returns:
+        Its document, whatever its exit code: failing results are in it.
+
+    Raises:
+        CouldNotRun: it wrote no document.
+    """
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        path = Path(folder) / "check.json"
+        command = [sys.executable, "-m", "samebits", *words, "--json", str(path)]
+        environment = {**os.environ, **variables}
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", check=False
+        )
+        try:
+            return read_document(path)
+        except RequestError as error:
+            ending = f"exit code {process.returncode}: {_last_words(process.stderr)}"
+            if path.is_file():
+                raise CouldNotRun(f"its document cannot be used: {error}; it ended with {ending}") from None
+            raise CouldNotRun(f"ended without a document, with {ending}") from None
+
+
+def _last_words(stderr: str) -> str:
+    """Return the line of a process's stderr that says why it ended: the last one, unless XLA rejected a flag."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
+
+
+def with_flags(option: ShakeOption) -> dict[str, str]:
+    """Return the variables under which XLA reads an option as a flag of its process."""
+    flags = " ".join(f"--{name}={value}" for name, value in option.settings)
+    return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
+
+
+def add_outcomes(option: ShakeOption, usual: Sequence[Finding], there: Sequence[Finding]) -> list[Finding]:
+    """Add to results what an option of the process did to them; a leaf of which no bit moved is not evidence."""
+    others = {result.place: result for result in there}
+    shaken = []
+    for result in usual:
+        other = others.get(result.place)
+        if not worth_shaking(result) or other is None:
+            shaken.append(result)
+            continue
+        differs = other.comparison.mismatches > 0 or not worth_shaking(other)
+        moved = {result.place.leaf: result.comparison.bits != other.comparison.bits}
+        outcomes = outcomes_under(option, [result], {result.place.leaf: other} if differs else {}, moved, changed=False)
+        shaken.append(with_shaken(result, list(outcomes.values())))
+    return shaken
+
+
+def shake_by_flags(
+    again: Sequence[str], results: list[Finding], here: Environment
+) -> tuple[list[Finding], dict[str, str]]:
+    """Return results with what the options of the process did, each in a process of its own; and what did not run.
+
+    Args:
+        again: the words of the same check.
+        results: under the usual options.
+        here: the environment.
+    """
+    failed: dict[str, str] = {}
+    if not any(result.shaken for result in results):
+        return results, failed
+    for option in flag_options(here.platform, here.instruction_sets):
+        try:
+            there = check_elsewhere(again, with_flags(option))
+        except CouldNotRun as error:
+            failed[option.name] = str(error)
+            continue
+        results = add_outcomes(option, results, there.results)
+    return results, failed
+
+
+def shake_problems(results: Sequence[Finding]) -> list[Problem]:
+    """Return a problem for each pair and option under which leaves could not be judged; they are not evidence."""
+    count: Counter[tuple[str, str]] = Counter()
+    why: dict[tuple[str, str], str] = {}
+    for result in results:
+        for outcome in result.shaken:
+            if outcome.outcome == "error":
+                count[result.place.pair, outcome.option] += 1
+                why.setdefault((result.place.pair, outcome.option), outcome.why or "no reason given")
+    return [
+        Problem(
+            pair=pair,
+            message=f"pair '{pair}': under {option} {many} leaves could not be judged: {why[pair, option]}",
+            exit_code=3,
+        )
+        for (pair, option), many in count.items()
+    ]

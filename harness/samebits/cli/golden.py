@@ -95,7 +95,7 @@ class GoldenListOptions(options.JsonOption):
 @options.command(GoldenListOptions, "list")
 def golden_list(chosen: GoldenListOptions) -> int:
     """The goldens of all platforms, from their files alone; no jax is started."""
-    return options.run("golden_files_run:list_goldens", chosen)
+    return options.run("golden_run:list_goldens", chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def golden_show(chosen: GoldenShowOptions) -> int:
     """One golden on every platform that has it: environment, evidence, history and all losses."""
     if not chosen.config:
         raise RequestError("name what to show: --config MATRIX/RUN; `samebits golden list` lists them")
-    return options.run("golden_files_run:show_goldens", chosen)
+    return options.run("golden_run:show_goldens", chosen)
 
 
 for _command in (golden_accept, golden_check, golden_list, golden_show):

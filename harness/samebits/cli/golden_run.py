@@ -1,25 +1,31 @@
-"""The work of `golden check` and `golden accept`: goldens are checked, or written. Imports jax."""
+"""The work of `samebits golden`: goldens are checked, accepted, listed and shown."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from samebits.cli.common import say
-from samebits.cli.golden import GoldenAcceptOptions, GoldenCheckOptions
+from samebits.cli.golden import GoldenAcceptOptions, GoldenCheckOptions, GoldenListOptions, GoldenShowOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import journal_head, run_items
 from samebits.engine.model_work import GoldenWork, golden_items
 from samebits.engine.run_work import EngineSettings
-from samebits.errors import SamebitsError
-from samebits.programs.catalogue import default_root
-from samebits.report.golden import GoldenDocument
+from samebits.errors import RequestError, SamebitsError
+from samebits.programs.catalogue import default_root, suggest
+from samebits.report.golden import GoldenDocument, GoldenRow, golden_blocks
 from samebits.report.markdown import WORST
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.golden.accept import AcceptedGolden, permit
 from samebits.train.golden.check import CheckedGolden
+from samebits.train.golden.files import golden_paths, read_golden, require_own_name
+from samebits.train.golden.record import Golden
 from samebits.train.golden.runs import GoldenSession, accept_goldens, goldens_to_check, selected, without_goldens
 from samebits.train.request import load_model
+
+GoldenFile = tuple[Path, Golden]
 
 
 def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: CommandRun) -> GoldenDocument:
@@ -82,8 +88,80 @@ def accept_runs(chosen: GoldenAcceptOptions, run: CommandRun) -> GoldenDocument:
                 continue
             name, error = outcome
             assert isinstance(error, SamebitsError)
-            run.problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
-            say(str(error))
+            _record(run, name, error)
     return GoldenDocument(
         command="golden accept", environment=here, results=tuple(results), problems=tuple(run.problems)
     )
+
+
+def _record(run: CommandRun, name: str, error: SamebitsError) -> None:
+    run.problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+    say(str(error))
+
+
+# --- files alone: no backend is started -------------------------------------------------------------------------------
+
+
+def list_goldens(chosen: GoldenListOptions, run: CommandRun) -> GoldenDocument:
+    """List the goldens of a tree; a damaged file is one line, and the others are listed.
+
+    Raises:
+        RequestError: a matrix is unknown.
+    """
+    model = load_model(chosen.root or default_root())
+    known = [matrix.name for matrix in model.matrices]
+    for name in chosen.matrix:
+        if name not in known:
+            raise RequestError(f"matrix '{name}' is unknown; {suggest(name, known)}")
+    wanted = [path for path in golden_paths(model) if not chosen.matrix or _matrix(path, known) in chosen.matrix]
+    files = _read(wanted, run)
+    return _document(
+        "golden list", run, [each for each in files if not chosen.matrix or each[1].matrix in chosen.matrix]
+    )
+
+
+def show_goldens(chosen: GoldenShowOptions, run: CommandRun) -> GoldenDocument:
+    """Print goldens with their evidence, their history and all losses, in place of a page.
+
+    Raises:
+        RequestError: there is no golden of that name.
+    """
+    paths = golden_paths(load_model(chosen.root or default_root()))
+    names, stems = sorted({_name(path) for path in paths}), {path.stem for path in paths}
+    for name in chosen.config:
+        if name.replace("/", "__", 1) not in stems:
+            hint = suggest(name, names) if names else "there are none yet"
+            raise RequestError(f"golden '{name}' does not exist; {hint}")
+    wanted = {name.replace("/", "__", 1) for name in chosen.config}
+    files = _read([path for path in paths if path.stem in wanted], run)
+    run.page = False
+    for path, golden in files:
+        run.show(golden_blocks(golden, path))
+    return _document("golden show", run, files)
+
+
+def _document(command: str, run: CommandRun, files: Iterable[GoldenFile]) -> GoldenDocument:
+    rows = tuple(GoldenRow.of(golden, path) for path, golden in files)
+    return GoldenDocument(command=command, environment=None, results=rows, problems=tuple(run.problems))
+
+
+def _matrix(path: Path, known: Sequence[str]) -> str:
+    """Return the matrix of a golden by the name of its file; a longer name may begin like another."""
+    return max((name for name in known if path.stem.startswith(f"{name}__")), key=len, default="")
+
+
+def _name(path: Path) -> str:
+    """Return the name of the golden in a file, of which nothing is read."""
+    return path.stem.replace("__", "/", 1)
+
+
+def _read(paths: Iterable[Path], run: CommandRun) -> list[GoldenFile]:
+    files = []
+    for path in paths:
+        try:
+            golden = read_golden(path)
+            require_own_name(path, golden)
+            files.append((path, golden))
+        except SamebitsError as error:
+            _record(run, _name(path), error)
+    return files

@@ -39,7 +39,7 @@ def merge_shards(chosen: MergeOptions, run: CommandRun) -> Document:
     """
     files = [read_shard(path) for path in chosen.files]
     parts = require_same_request(files)
-    wanted, here = files[0].request, files[0].environment
+    wanted, here = files[0].request, files[0].document.environment
     task = CheckTask(
         pairs=asked_for(files[0], tuple[str, ...], wanted.get("pairs")),
         request=asked_for(files[0], Request, wanted),
@@ -54,7 +54,7 @@ def merge_shards(chosen: MergeOptions, run: CommandRun) -> Document:
     results = _joined(files, loaded, parts, run)
     document = check_document(task, CheckInputs(loaded=loaded, environment=here), run, results)
     run.dated = False
-    return replace(document, written=written_of(files))
+    return replace(document, written=written_of([file.document.written for file in files]))
 
 
 def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int, run: CommandRun) -> list[Finding]:
@@ -66,9 +66,10 @@ def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int
     is_twice = repeats()
     otherwise: dict[str, Problem] = {}
     for file in files:
-        if file.written is not None and file.written.dirty:
+        written = file.document.written
+        if written is not None and written.dirty:
             note(f"{file.path} was checked with uncommitted changes, which its commit does not have")
-        for result in file.results:
+        for result in file.document.results:
             pair, key = result.place.pair, key_of_point(result.place.pair, point_of(result.place))
             if key not in planned:
                 message = f"{file.path} has results of '{pair}' that the declarations here do not plan: {key}"
@@ -82,10 +83,10 @@ def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int
                 problem = Problem(pair=pair, message=edited(file.path, result, twice), exit_code=2)
             if problem is not None:
                 otherwise.setdefault(pair, problem)
-        for problem in file.problems:
+        for problem in file.document.problems:
             if problem not in run.problems:
                 run.problem(problem)
-        for text in file.notes:
+        for text in file.document.summary.notes:
             if text not in run.notes:
                 note(text)
     for problem in otherwise.values():
@@ -101,20 +102,20 @@ def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int
     return results
 
 
-def written_of(files: Sequence[ShardFile]) -> Written | None:
+def written_of(parts: Sequence[Written | None]) -> Written | None:
     """Return when the last part began, at the commit of all parts, with uncommitted changes where one has some."""
-    known = [file.written for file in files if file.written is not None]
+    known = [written for written in parts if written is not None]
     if not known:
         return None
     last = max(known, key=lambda written: written.time)
-    is_one = len(known) == len(files) and len({written.commit for written in known}) == 1
+    is_one = len(known) == len(parts) and len({written.commit for written in known}) == 1
     dirty = any(written.dirty for written in known)
     return replace(last, commit=last.commit if is_one else None, dirty=dirty)
 
 
 def held_otherwise(file: ShardFile, pair: Pair, result: Finding) -> Problem | None:
     """Say what is wrong with a result that holds: another contract is declared here, or its verdict is below it."""
-    declared = required_of(pair.on(file.environment.platform), result)
+    declared = required_of(pair.on(file.document.environment.platform), result)
     if not result.ruling.ok:
         return None
     if result.ruling.required in declared:

@@ -14,11 +14,9 @@ from samebits.engine.journal import JournalHead, JournalText, read_journal
 from samebits.engine.work import Shard
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
-from samebits.host.written import Written
 from samebits.report.check import Document, read_document
 from samebits.report.words import typed
-from samebits.schema.finding import Finding
-from samebits.schema.result import Problem
+from samebits.schema.finding import Finding, summarise
 
 Asked = TypeVar("Asked")
 
@@ -28,28 +26,19 @@ NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardFile:
-    """What one file says.
+    """A part of a check.
 
     Args:
         path: the file.
-        shard: None for a whole check.
+        document: what it holds; that of a journal has results, and no pairs and problems.
         request: what was asked for.
-        environment: where it ran.
-        results: of its points.
-        problems, notes: as in its document; a journal has none.
-        interrupted: it did not come to its end.
-        written: when it ran, and at which commit; None where an older samebits wrote its journal.
+        shard: None for a whole check.
     """
 
     path: Path
-    shard: Shard | None
+    document: Document
     request: Mapping[str, Any]
-    environment: Environment
-    results: tuple[Finding, ...]
-    problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
-    interrupted: bool = False
-    written: Written | None = None
+    shard: Shard | None
 
 
 def read_shard(path: Path) -> ShardFile:
@@ -58,44 +47,23 @@ def read_shard(path: Path) -> ShardFile:
     Raises:
         RequestError: the file is neither, or does not say what was asked for.
     """
-    if not _is_document(path):
-        return _of_journal(path)
-    return shard_of(path, read_document(path))
+    return shard_of(path, read_document(path) if _is_document(path) else _of_journal(path))
 
 
 def shard_of(path: Path, document: Document) -> ShardFile:
     """Return a shard from its document.
 
     Raises:
-        RequestError: the document does not say what was asked for.
+        RequestError: the document does not say what was asked for, or which shard it is.
     """
     if document.request is None:
         raise RequestError(f"{path}: does not say what was asked for: an older samebits wrote it; check again")
-    return ShardFile(
-        path=path,
-        shard=_shard(path, document.shard),
-        request=document.request,
-        environment=document.environment,
-        results=document.results,
-        problems=document.problems,
-        notes=document.summary.notes,
-        interrupted=document.summary.interrupted,
-        written=document.written,
-    )
-
-
-def _shard(path: Path, text: str | None) -> Shard | None:
-    """Return the shard that a file says it is.
-
-    Raises:
-        RequestError: there is no such shard.
-    """
-    if text is None:
-        return None
     try:
-        return Shard.parse(text)
+        shard = None if document.shard is None else Shard.parse(document.shard)
     except RequestError:
-        raise RequestError(f"{path}: says that it is shard {text!r}; expected K/N with K from 1 to N") from None
+        text = f"says that it is shard {document.shard!r}; expected K/N with K from 1 to N"
+        raise RequestError(f"{path}: {text}") from None
+    return ShardFile(path=path, document=document, request=document.request, shard=shard)
 
 
 def _is_document(path: Path) -> bool:
@@ -107,7 +75,7 @@ def _is_document(path: Path) -> bool:
         raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _of_journal(path: Path) -> ShardFile:
+def _of_journal(path: Path) -> Document:
     text = read_journal(path)
     head = text.head
     if head is None or head.command != "check":
@@ -118,13 +86,15 @@ def _of_journal(path: Path) -> ShardFile:
         results = [msgspec.json.decode(row, type=Finding) for entry in text.entries.values() for row in entry.rows]
     except msgspec.MsgspecError as error:
         raise RequestError(f"{path}: is a journal of another version of samebits: {error}") from None
-    return ShardFile(
-        path=path,
-        shard=_shard(path, head.shard),
+    notes = tuple(_journal_notes(path, text))
+    return Document(
+        shard=head.shard,
         request=request_of(head),
         environment=environment,
+        pairs=(),
         results=tuple(results),
-        notes=tuple(_journal_notes(path, text)),
+        problems=(),
+        summary=summarise(results, selected=0, product=0, seconds=0.0, notes=notes),
         written=head.written,
     )
 
@@ -169,7 +139,7 @@ def require_same_request(files: Sequence[ShardFile]) -> int:
             raise RequestError(
                 f"{first.path} and {file.path} are of different requests: {_difference(first.request, file.request)}"
             )
-        commits = [part.written and part.written.commit for part in (first, file)]
+        commits = [part.document.written and part.document.written.commit for part in (first, file)]
         if None not in commits and commits[0] != commits[1]:
             short = [str(commit)[:12] for commit in commits]
             raise RequestError(
@@ -209,14 +179,12 @@ def missing_shards(files: Iterable[ShardFile], count: int) -> str | None:
 def other_environments(files: Sequence[ShardFile]) -> list[str]:
     """Return notes on shards that ran elsewhere than the first."""
     first = files[0]
+    here = first.document.environment
     notes = []
     for file in files[1:]:
-        if file.environment != first.environment:
-            names = [
-                name
-                for name in Environment.__dataclass_fields__
-                if getattr(file.environment, name) != getattr(first.environment, name)
-            ]
+        there = file.document.environment
+        if there != here:
+            names = [name for name in Environment.__dataclass_fields__ if getattr(there, name) != getattr(here, name)]
             notes.append(
                 f"{file.path.name} ran in another environment than {first.path.name}, which the document names "
                 f"({', '.join(names)} differ); bits that depend on the machine may differ between them"

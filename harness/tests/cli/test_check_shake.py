@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.cli.check import CheckOptions
-from samebits.cli.check_shake import check_elsewhere
+from samebits.cli.check_run import check_elsewhere
 from samebits.errors import CouldNotRun
 
 AGAIN = CheckOptions(pairs=("rope",), mesh=("data1",), direction=("forward",), shake=True, fresh=True).again()

@@ -38,7 +38,7 @@ THROUGH = {
         "train/taps",
     ),
     "cli/test_compile.py": ("cli/compile_run", "compile/request"),
-    "cli/test_golden.py": ("cli/golden_run", "cli/golden_files_run"),
+    "cli/test_golden.py": ("cli/golden_run",),
     "train/golden/test_files.py": ("host/sealed_file",),
     "train/golden/test_accept.py": ("host/permit",),
     "cli/test_prove.py": ("cli/prove_run",),
