@@ -508,7 +508,8 @@ _SIGNALS = {
 
 def likely(group: Group) -> str:
     """Return the likely cause of a group, in one sentence."""
-    return next(words for rule in RULES if (words := rule(group)) is not None)
+    of_kind = _OF_KIND.get(group.kind)
+    return of_kind(group) if of_kind else next(words for rule in RULES if (words := rule(group)) is not None)
 
 
 _HINTS = {
@@ -531,10 +532,8 @@ _HINTS = {
 """What a verdict of a command most likely is."""
 
 
-def _alike(group: Group) -> str | None:
+def _alike(group: Group) -> str:
     """Explain results of other commands than check, which their verdict and its text join."""
-    if group.kind != "alike":
-        return None
     ruling = group.first.ruling
     if group.first.tool == "prove":
         if ruling.reason is None and ruling.verdict == "rounding":
@@ -545,9 +544,7 @@ def _alike(group: Group) -> str | None:
     return "; ".join(filter(None, (hint, expected and f"expected {expected}")))
 
 
-def _mesh(group: Group) -> str | None:
-    if group.kind != "mesh":
-        return None
+def _mesh(group: Group) -> str:
     meshes = ", ".join(dict.fromkeys(result.place.mesh for result in group.results))
     own = [result for result in group.results if result.place.variant == group.key[2]]
     begin = f"the mesh or the compiler, not the variant: on {meshes} the reference itself"
@@ -558,9 +555,7 @@ def _mesh(group: Group) -> str | None:
     return f"{begin} differs from its result on one device"
 
 
-def _lost(group: Group) -> str | None:
-    if group.kind != "lost":
-        return None
+def _lost(group: Group) -> str:
     doing, _, why = error_text(group.first).removeprefix(LOST).partition(": ")
     name = why.partition(";")[0].strip()
     if "of memory" in name:
@@ -573,48 +568,36 @@ def _lost(group: Group) -> str | None:
     return f"the process ended ({why}) while {doing}" + (f": {hint}" if hint else "")
 
 
-def _expected_error(group: Group) -> str | None:
-    if group.kind != "expected error":
-        return None
+def _expected_error(group: Group) -> str:
     missing = "gave a result" in (group.first.ruling.reason or "")
     begin = "a check of the arguments is missing" if missing else "another error than the documented one"
     return f"{begin}: {group.first.ruling.reason}"
 
 
-def _error(group: Group) -> str | None:
-    if group.kind != "error":
-        return None
+def _error(group: Group) -> str:
     text = error_text(group.first)
     if text.startswith("could not tell"):
         return text
     return f"the same error in all of them: {text}" if len(group.results) > 1 else f"an error: {text}"
 
 
-def _unstable(group: Group) -> str | None:
-    if group.kind != "unstable":
-        return None
+def _unstable(group: Group) -> str:
     return (
         f"{group.first.ruling.evidence}: memory that is read before it is written, sums in the order in which threads "
         "or devices finish, or random numbers without a fixed key"
     )
 
 
-def _fell(group: Group) -> str | None:
-    if group.kind != "fell":
-        return None
+def _fell(group: Group) -> str:
     return "a change since the verdicts were accepted: the bits were equal in this environment, and are not now"
 
 
-def _unproved(group: Group) -> str | None:
-    if group.kind != "unproved":
-        return None
+def _unproved(group: Group) -> str:
     why = group.first.ruling.evidence or group.first.ruling.reason or "no reason is recorded"
     return f"the bits are equal on every input tried, but the contract requires a proof: {why}"
 
 
-def _other_sizes(group: Group) -> str | None:
-    if group.kind != "sizes":
-        return None
+def _other_sizes(group: Group) -> str:
     why = (group.first.ruling.reason or "").partition(ALL_SIZES_REQUIRED)[2].removeprefix(": ") or "none are shown"
     return f"it holds at the sizes of the case, and {ALL_SIZES_REQUIRED}: {why}"
 
@@ -715,11 +698,23 @@ def _other(group: Group) -> str:
     return group.first.ruling.evidence or group.first.ruling.reason or "other values, and no line is named"
 
 
+_OF_KIND: Mapping[str, Callable[[Group], str]] = {
+    "alike": _alike,
+    "lost": _lost,
+    "expected error": _expected_error,
+    "error": _error,
+    "unstable": _unstable,
+    "fell": _fell,
+    "mesh": _mesh,
+    "unproved": _unproved,
+    "sizes": _other_sizes,
+}
+
 RULES: tuple[Rule, ...] = (
-    *(_alike, _lost, _expected_error, _error, _unstable, _fell, _mesh, _unproved, _other_sizes),
     *(_form, _literal, _moved, _special, _nonfinite, _accuracy, _named_line),
     *(_gradient, _other),
 )
+"""Of values that differ; the first that fits is taken."""
 
 
 def _place(group: Group) -> str:

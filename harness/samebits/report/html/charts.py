@@ -189,23 +189,13 @@ class Split:
     others: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCell:
-    """One run at one step.
+def clusters_by_step(runs: Sequence[RunRecord]) -> list[Row]:
+    """Return which runs have had the same bits up to each step, all runs being equal before the first.
 
-    Args:
-        leader: the first run, in the order of the document, with the same bits up to this step.
-        split: whether the run had the bits of another leader one step before.
+    Returns:
+        A row for each run at each step: the first run, in the order of the document, with the same bits up to it, and
+        whether the run had the bits of another one a step before.
     """
-
-    run: str
-    step: int
-    leader: str
-    split: bool
-
-
-def clusters_by_step(runs: Sequence[RunRecord]) -> list[ClusterCell]:
-    """Return which runs have had the same bits up to each step, all runs being equal before the first."""
     if not runs:
         return []
     leaders = {run.config: runs[0].config for run in runs}
@@ -219,7 +209,8 @@ def clusters_by_step(runs: Sequence[RunRecord]) -> list[ClusterCell]:
                 continue
             leader = first.setdefault((before[run.config], _bits(run.steps[place])), run.config)
             leaders[run.config] = leader
-            cells.append(ClusterCell(run.config, place + 1, leader, leader != before[run.config]))
+            split = leader != before[run.config]
+            cells.append({"run": run.config, "step": place + 1, "group": leader, "split": split})
     return cells
 
 
@@ -231,11 +222,11 @@ def splits(runs: Sequence[RunRecord]) -> list[Split]:
     before: dict[str, str] = {run.config: runs[0].config for run in runs}
     parted = []
     for cell in clusters_by_step(runs):
-        others = before[cell.run]
-        parting = first_parting(by_name[others], by_name[cell.run]) if cell.split and others != cell.run else None
-        if parting is not None and parting[0] == cell.step:
-            parted.append(Split(cell.run, parting[0], parting[1], others))
-        before[cell.run] = cell.leader
+        run, others = cell["run"], before[cell["run"]]
+        parting = first_parting(by_name[others], by_name[run]) if cell["split"] and others != run else None
+        if parting is not None and parting[0] == cell["step"]:
+            parted.append(Split(run, *parting, others))
+        before[run] = cell["group"]
     return parted
 
 
@@ -256,7 +247,7 @@ _BEYOND = COLOURS["different"]
 _BOUND = COLOURS["refused"]
 
 
-def curves(rows: Sequence[Row], value: str, title: str, runs: Sequence[str], *, legend: bool = True) -> dict[str, Any]:
+def curves(rows: Sequence[Row], value: str, title: str, runs: Sequence[str]) -> dict[str, Any]:
     """Draw one line for each run over steps.
 
     Args:
@@ -264,20 +255,20 @@ def curves(rows: Sequence[Row], value: str, title: str, runs: Sequence[str], *, 
         value: the key of what is drawn; None is left out.
         title: of the axis.
         runs: all runs, so that several charts give them the same colours.
-        legend: whether the colours are explained below the chart.
     """
-    chart = (
-        alt.Chart(alt.Data(values=list(rows)))
-        .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
-        .encode(
-            x=_steps(rows),
-            y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)),
-            color=_run_colour(runs, legend),
-            strokeDash=alt.StrokeDash("run:N", sort=list(runs), legend=None),
-            tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".9g")],
-        )
+    chart = _line(rows).encode(
+        x=_steps(rows),
+        y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)),
+        color=_run_colour(runs, runs),
+        strokeDash=alt.StrokeDash("run:N", sort=list(runs), legend=None),
+        tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".9g")],
     )
     return spec(chart)
+
+
+def _line(rows: Sequence[Row]) -> Any:
+    chart = alt.Chart(alt.Data(values=list(rows)))
+    return chart.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
 
 
 def distances(
@@ -310,7 +301,7 @@ def distances(
         if "noise" in bounds[0]:
             layers.append(within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"))
     # Layers share a legend only where they ask for the same one.
-    colour = _run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)])
+    colour = _run_colour(runs, _of_rows(runs, rows))
     layers.append(
         base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(color=colour, detail="pair:N")
     )
@@ -331,16 +322,12 @@ def relative_distances(rows: Sequence[Row], value: str, title: str, runs: Sequen
         title: of the axis.
         runs: as for `curves`.
     """
-    chart = (
-        alt.Chart(alt.Data(values=[row for row in rows if row[value]]))
-        .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
-        .encode(
-            x=_steps(rows),
-            y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=5)),
-            color=_run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)]),
-            detail="pair:N",
-            tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".3g")],
-        )
+    chart = _line([row for row in rows if row[value]]).encode(
+        x=_steps(rows),
+        y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=5)),
+        color=_run_colour(runs, _of_rows(runs, rows)),
+        detail="pair:N",
+        tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".3g")],
     )
     return spec(chart)
 
@@ -367,21 +354,16 @@ def bounds_used(rows: Sequence[Row]) -> dict[str, Any]:
     return spec(chart, height=max(len(rows), 1) * 24)
 
 
-def equal_bits(cells: Sequence[ClusterCell], runs: Sequence[str]) -> dict[str, Any]:
+def equal_bits(cells: Sequence[Row], runs: Sequence[str]) -> dict[str, Any]:
     """Draw runs over steps; those of one colour and number have had the same bits so far, a triangle marks a split."""
     numbers = {name: place for place, name in enumerate(runs, 1)}
-    rows = [
-        {"run": cell.run, "step": cell.step, "group": cell.leader, "number": numbers[cell.leader], "split": cell.split}
-        for cell in cells
-    ]
+    rows = [{**cell, "number": numbers[cell["group"]]} for cell in cells]
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X("step:O", title="step", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         y=alt.Y("run:N", sort=list(runs), title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:O"), alt.Tooltip("group:N", title="bits of")],
     )
-    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
-    scale = alt.Scale(domain=list(runs), range=colours)
-    cell = base.mark_rect(opacity=0.45).encode(color=alt.Color("group:N", scale=scale, legend=None))
+    cell = base.mark_rect(opacity=0.45).encode(color=alt.Color("group:N", scale=_run_scale(runs), legend=None))
     number = base.mark_text().encode(text="number:N")
     split = base.transform_filter("datum.split").mark_point(
         shape="triangle-right", filled=True, size=60, xOffset=-12, color=_BEYOND
@@ -407,18 +389,24 @@ def _marked_step(first: tuple[int, str]) -> list[Any]:
     return [rule, text]
 
 
-def _run_colour(runs: Sequence[str], legend: bool, only: Sequence[str] | None = None) -> Any:
-    """Return the colour of each run, and the legend; `only` are the runs that it lists, where they are not all."""
+def _run_scale(runs: Sequence[str]) -> Any:
     colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
-    listed = list(runs if only is None else only)
-    key = alt.Legend(
+    return alt.Scale(domain=list(runs), range=colours)
+
+
+def _of_rows(runs: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    there = {row["run"] for row in rows}
+    return [run for run in runs if run in there]
+
+
+def _run_colour(runs: Sequence[str], listed: Sequence[str]) -> Any:
+    """Return the colour of each run, with a legend of those that are listed."""
+    legend = alt.Legend(
         orient="bottom",
         columns=1 if max(map(len, listed), default=0) > _SHORT else 2,
         title=None,
         labelLimit=280,
         symbolLimit=0,
-        values=listed,
+        values=list(listed),
     )
-    return alt.Color(
-        "run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), range=colours), legend=key if legend else None
-    )
+    return alt.Color("run:N", sort=list(runs), scale=_run_scale(runs), legend=legend)
