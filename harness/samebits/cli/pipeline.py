@@ -249,9 +249,9 @@ def _report(run: CommandRun, document: Any, code: int, chosen: JsonOption, works
 
 
 def _html(page: Page) -> str:
-    from samebits.report.html.sections import page_of, page_section
+    from samebits.report.html.sections import Section, page_of
 
-    return page_of([page_section(page)])
+    return page_of([Section(page=page)])
 
 
 def _markdown(page: Page, *, whole: bool) -> str:

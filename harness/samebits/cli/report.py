@@ -73,7 +73,7 @@ def write_page(files: Sequence[Path], target: Path, *, opened: bool) -> None:
         return
     click.echo(f"wrote {target}", file=own_stdout())
     for section in sections:
-        words = f"  {section.source}: {section.title}: {section.state}: {section.headline}"
+        words = f"  {section.source}: {section.title}: {section.page.state}: {section.page.headline}"
         click.echo(words, file=own_stdout())
     if opened and not webbrowser.open(target.resolve().as_uri()):
         say(f"no browser could be started; open {target} yourself")

@@ -50,7 +50,7 @@ def test_a_document_of_the_first_version_opens() -> None:
     read = read_any_document(OLDER / "check_of_the_first_pairs.json")
     assert isinstance(read, Document)
     assert [row.ruling.verdict for row in read.results] == ["bitwise", "bitwise"]
-    assert section_of(read).state == "passed"
+    assert section_of(read).page.state == "passed"
 
 
 def test_a_document_without_the_newer_keys_opens(tmp_path: Path) -> None:

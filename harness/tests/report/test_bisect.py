@@ -33,13 +33,13 @@ def test_nothing_of_a_document_is_markup(finding: SearchFinding) -> None:
 def test_a_document_from_a_file_is_the_same_page(finding: SearchFinding) -> None:
     document = bisected(finding)
     read = msgspec.json.decode(to_json(document), type=BisectDocument)
-    assert section_of(read) == section_of(document)
+    assert (section_of(read).body, section_of(read).charts) == (section_of(document).body, section_of(document).charts)
 
 
 def test_the_cause_is_the_headline() -> None:
     document = bisected(commit_search())
     section, lines, text = section_of(document), screen(document), markdown(document)
-    assert (section.state, section.title) == ("failed", "bisect commits")
+    assert (section.page.state, section.title) == ("failed", "bisect commits")
     assert lines[-2:] == [
         "commit 000000000009 'change 9' introduced it",
         "next: samebits bisect commits --good a --bad b -- check norm",

@@ -206,7 +206,7 @@ def test_declared_claims_about_nothing_are_counted(declared: int, words: str) ->
 def test_what_could_not_be_compiled_is_the_headline() -> None:
     document = compiled_document([], [], problems=(Problem(pair="rope", message="no such target", exit_code=2),))
     section = section_of(document)
-    assert (section.state, section.headline) == ("failed", "1 problem: rope: no such target")
+    assert (section.page.state, section.page.headline) == ("failed", "1 problem: rope: no such target")
 
 
 def test_the_table_has_ratios_loops_and_collectives() -> None:

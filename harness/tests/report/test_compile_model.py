@@ -10,7 +10,7 @@ from tests.support.pages import markdown, screen
 def test_every_step_has_its_bars_and_its_row() -> None:
     document = steps_document("fsdp", "fsdp_optimized")
     section = section_of(document)
-    assert (section.state, section.title) == ("passed", "compile model llama")
+    assert (section.page.state, section.title) == ("passed", "compile model llama")
     picture = svg(section.charts["steps"])
     for text in ("1 fsdp", "2 fsdp_optimized", "8.00 GB", "16.0 GB", "published peak", "18.0 GB"):
         assert text in picture, text
@@ -27,12 +27,12 @@ def test_no_digit_is_cut_off_on_a_narrow_screen() -> None:
 def test_what_could_not_be_compiled_is_the_headline() -> None:
     problem = Problem(pair="fsdp", message="out of memory", exit_code=3)
     section = section_of(steps_document("other", problems=(problem,)))
-    assert (section.state, section.headline) == ("incomplete", "1 problem: fsdp: out of memory")
+    assert (section.page.state, section.page.headline) == ("incomplete", "1 problem: fsdp: out of memory")
 
 
 def test_a_document_without_steps_has_a_page() -> None:
     section = section_of(steps_document())
-    assert (section.state, section.charts) == ("incomplete", {})
+    assert (section.page.state, section.charts) == ("incomplete", {})
 
 
 def test_names_are_escaped() -> None:

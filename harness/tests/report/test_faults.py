@@ -61,14 +61,14 @@ def test_faults_of_one_side_are_one_group() -> None:
 def test_a_missed_fault_is_the_headline_and_comes_first() -> None:
     document = table(fault(), missed("mean over n - 1"))
     section, lines = section_of(document), screen(document)
-    assert section.headline == (
+    assert section.page.headline == (
         "norm/multiply: 1 of 2 planted faults: not caught; first mean over n - 1: data2 forward out: bitwise; the "
         "check does not see this class of difference here: a case, a mesh or a direction is missing; expected different"
     )
-    assert section.next_command == "samebits audit faults norm --fault 'mean over n - 1'"
+    assert section.page.next == "samebits audit faults norm --fault 'mean over n - 1'"
     assert section.body.index("mean over n - 1") < section.body.index("epsilon dropped")
     assert "  2/2  MISSED  norm/multiply: mean over n - 1" in lines
-    assert lines[-1] == f"next: {section.next_command}"
+    assert lines[-1] == f"next: {section.page.next}"
     shown = screen(document, verbose=True, live=True)  # its rows were shown before
     assert shown[0] == "FAILED  norm/multiply: 1 of 2 planted faults: not caught"
 

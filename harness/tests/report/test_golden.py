@@ -23,9 +23,9 @@ from tests.support.pages import markdown, screen
 def test_a_changed_golden_is_the_headline() -> None:
     document = checked_goldens("m/a", nudge={7: 3})
     section = section_of(document)
-    assert section.state == "failed"
-    assert section.headline.startswith("1 of 1 golden: changed; first m/a: loss changed at step 7 by 3 ulps")
-    assert section.next_command == "samebits golden show --config m/a"
+    assert section.page.state == "failed"
+    assert section.page.headline.startswith("1 of 1 golden: changed; first m/a: loss changed at step 7 by 3 ulps")
+    assert section.page.next == "samebits golden show --config m/a"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_changed_golden_is_the_headline() -> None:
 )
 def test_a_golden_that_holds(elsewhere: bool, headline: str) -> None:
     section = section_of(checked_goldens("m/a", elsewhere=elsewhere))
-    assert (section.state, section.headline, section.next_command) == ("passed", headline, None)
+    assert (section.page.state, section.page.headline, section.page.next) == ("passed", headline, None)
 
 
 def test_curves_and_arrays_of_a_change() -> None:
@@ -64,7 +64,7 @@ def test_shares_of_bounds_are_drawn_of_several() -> None:
 def test_what_was_not_compared_has_no_curves(status: str, state: str) -> None:
     result = CheckedGolden(name="m/a", status=status, message="why")  # type: ignore[arg-type]
     section = section_of(GoldenDocument(command="golden check", environment=HERE, results=(result,)))
-    assert (section.state, section.charts) == (state, {}) and "why" in section.headline
+    assert (section.page.state, section.charts) == (state, {}) and "why" in section.page.headline
 
 
 def test_an_accepted_change_shows_old_and_new(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_an_accepted_change_shows_old_and_new(tmp_path: Path) -> None:
     candidate = GoldenCandidate(matrix="toy", config=CONFIG, run=run, evidence=evidence(run), here=HERE)
     _, accepted = make_golden(model(tmp_path), candidate, allowed(tmp_path), golden())
     section = section_of(GoldenDocument(command="golden accept", environment=HERE, results=(accepted,)))
-    assert (section.state, section.headline) == ("passed", "1 golden: 1 changed")
+    assert (section.page.state, section.page.headline) == ("passed", "1 golden: 1 changed")
     assert ">before<" in svg(section.charts["loss-0"]) and ">accepted<" in svg(section.charts["loss-0"])
 
 
@@ -80,13 +80,13 @@ def test_what_could_not_be_accepted_fails() -> None:
     problem = Problem(pair="m/a", message="the tree is not clean", exit_code=2)
     document = GoldenDocument(command="golden accept", environment=HERE, results=(), problems=(problem,))
     section = section_of(document)
-    assert (section.state, section.headline) == ("failed", "1 problem: m/a: the tree is not clean")
+    assert (section.page.state, section.page.headline) == ("failed", "1 problem: m/a: the tree is not clean")
 
 
 def test_goldens_are_listed() -> None:
     row = GoldenRow.of(golden(), Path("goldens/cpu/toy__one.json"))
     section = section_of(GoldenDocument(command="golden list", environment=None, results=(row,)))
-    assert (section.state, section.headline) == ("passed", "1 golden")
+    assert (section.page.state, section.page.headline) == ("passed", "1 golden")
     assert "<td>toy/one</td>" in section.body and "made by hand" in section.body
 
 
@@ -103,7 +103,7 @@ def test_a_document_of_before_opens(command: str, tmp_path: Path) -> None:
     file.write_text(re.sub(r",(\s*})", r"\1", text))
     assert '"steps"' not in file.read_text()
     section = section_of(read_any_document(file))
-    assert (section.state, section.charts) == ("passed", {}) and "m/a" in section.body
+    assert (section.page.state, section.charts) == ("passed", {}) and "m/a" in section.body
 
 
 def test_names_and_messages_are_escaped() -> None:

@@ -32,8 +32,8 @@ def test_a_training_that_lost_its_numbers_is_read(file: Path) -> None:
 def test_it_has_a_page(file: Path) -> None:
     section = section_of(read_any_document(file))
     assert (
-        section.state == "failed"
-        and "different; first broken against base: first differs in step 2, loss" in section.headline
+        section.page.state == "failed"
+        and "different; first broken against base: first differs in step 2, loss" in section.page.headline
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from samebits.report.html.sections import page_section
+from samebits.report.html.sections import Section
 from samebits.report.markdown import LINES as MARKDOWN_LINES
 from samebits.report.markdown import markdown_page
 from samebits.report.page import (
@@ -103,14 +103,14 @@ def test_a_patch_is_marked_and_cut_only_in_a_terminal() -> None:
     paper = page(Code(lines=["--- a", "+```", "- x", *["y"] * 9], title="The change", language="diff", most=4))
     assert screen(paper)[:6] == ["The change", "  --- a", "  +```", "  - x", "  y", "  ... 8 more lines; all in --json"]
     assert "````diff\n--- a\n+```\n" in markdown(paper)
-    body = page_section(paper.shown).body
+    body = Section(page=paper.shown).body
     assert '<span class="removed">- x\n' in body and "<span>--- a\n" in body and body.count("<span>y\n") == 9
 
 
 def test_a_table_without_rows_is_left_out() -> None:
     paper = page(Table(heads=("name",), rows=[], title="Rows", caption="All rows"))
     assert not any("Rows" in text for text in (*screen(paper), markdown(paper)))
-    assert "All rows" not in page_section(paper.shown).body
+    assert "All rows" not in Section(page=paper.shown).body
 
 
 def test_many_notes_are_counted_on_a_screen() -> None:
@@ -192,7 +192,7 @@ def test_several_badges_in_a_cell_and_tables_of_one_width() -> None:
     lines = screen(page(short, long))
     assert "  side      found" in lines and "  cd        bitwise 2, rounding 1" in lines
     assert "| cd | bitwise 2, rounding 1 |" in markdown(page(long))
-    assert page_section(page(long).shown).body.count('<span class="badge') == 2
+    assert Section(page=page(long).shown).body.count('<span class="badge') == 2
 
 
 def test_lines_are_cut_and_values_aligned() -> None:

@@ -97,12 +97,12 @@ def test_a_row_says_what_was_shown() -> None:
 def test_a_refuted_leaf_is_the_headline() -> None:
     wrong = refuted(variant="einsum", direction="gradient", leaf="x", replay="samebits prove norm --variant einsum")
     section = section_of(proofs(proof(), proof(case="large"), wrong))
-    assert section.state == "failed"
-    assert section.headline.startswith(
+    assert section.page.state == "failed"
+    assert section.page.headline.startswith(
         "norm/einsum: 1 of 1 leaf: refuted (gradient of x; small; float32; data2); the right elements in the wrong "
         "order, a permutation: optimized_impls/norm.py:4 has `x[::-1]`"
     )
-    assert section.next_command == "samebits prove norm --variant einsum"
+    assert section.page.next == "samebits prove norm --variant einsum"
     assert section.body.index("norm/einsum") < section.body.index("norm/multiply"), "what is refuted comes first"
     assert section.body.count("<details open>") == 1, "and it is unfolded"
     two = section_of(proofs(wrong, refuted(leaf="aux"), proof()))

@@ -33,7 +33,9 @@ def test_a_run_held_against_nothing_is_named_and_counted() -> None:
     assert document.exit_code == 3
     assert LINE in "\n".join(screen(document)) and f"- {LINE}" in markdown(document)
     section = section_of(document)
-    assert section.state == "incomplete" and LINE in section.body and "held against nothing" in section.headline
+    assert (
+        section.page.state == "incomplete" and LINE in section.body and "held against nothing" in section.page.headline
+    )
 
 
 def test_the_terminal_names_the_first_of_many() -> None:
@@ -70,12 +72,12 @@ def test_a_loss_that_is_not_finite_is_no_distance() -> None:
 
 def test_a_run_outside_the_envelope_is_the_headline() -> None:
     section = section_of(trained(BASE, run("same"), run("far", nudge={2: 40})))
-    assert section.state == "failed"
-    assert section.headline == (
+    assert section.page.state == "failed"
+    assert section.page.headline == (
         "toy: 1 of 2 results: different; first far against base: first differs in step 2, loss: the loss is up to 40 "
         "ulps away, 5 are allowed; more than rounding; expected rounding: by hand"
     )
-    assert section.next_command == "samebits bisect pairs --config toy/far --against toy/base --steps 4"
+    assert section.page.next == "samebits bisect pairs --config toy/far --against toy/base --steps 4"
 
 
 def test_one_configuration_has_no_matrix_to_bisect_in() -> None:
@@ -85,14 +87,14 @@ def test_one_configuration_has_no_matrix_to_bisect_in() -> None:
 
 def test_runs_as_expected_pass() -> None:
     section = section_of(trained(BASE, run("near", nudge={2: 1})))
-    assert (section.state, section.next_command) == ("passed", None)
-    assert "all as expected" in section.headline
+    assert (section.page.state, section.page.next) == ("passed", None)
+    assert "all as expected" in section.page.headline
 
 
 def test_a_run_that_could_not_be_made_is_the_headline() -> None:
     problem = Problem(pair="toy/far", message="out of memory", exit_code=3)
     section = section_of(trained(BASE, run("same"), problems=(problem,)))
-    assert (section.state, section.headline) == ("incomplete", "1 problem: toy/far: out of memory")
+    assert (section.page.state, section.page.headline) == ("incomplete", "1 problem: toy/far: out of memory")
 
 
 def test_the_first_split_is_in_words_and_in_a_table() -> None:
@@ -128,7 +130,7 @@ def test_a_document_without_runs_has_a_page() -> None:
     document = trained(BASE)
     empty = replace(document, results=(), comparisons=(), clusters=(), envelope=None)
     section = section_of(empty)
-    assert section.state == "incomplete" and not section.charts
+    assert section.page.state == "incomplete" and not section.charts
 
 
 def test_a_column_of_a_newer_version_is_left_out() -> None:

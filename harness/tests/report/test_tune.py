@@ -156,7 +156,7 @@ def test_the_figures_of_each_value_are_bars_and_cells() -> None:
     picture = svg(section.charts["values-0"])
     for text in ("128 KB", "256 KB", "1.0 us", "2.0 us", "temporary memory", "estimated time"):
         assert text in picture, text
-    assert (section.state, section.next_command, section.title) == ("passed", None, "compile --tune")
+    assert (section.page.state, section.page.next, section.title) == ("passed", None, "compile --tune")
     assert "best: 128: least optimal_seconds" in section.body and "<td>128</td>" in section.body
 
 

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -26,57 +26,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One document as a part of a page.
+    """The page of one document as a part of an HTML file.
 
-    A body has no `id` attributes, since a page may show two documents of one command: scripts find their elements
-    by classes and `data-` attributes inside the section.
+    A body has no `id` attributes, since a file may show two documents of one command: scripts find their elements by
+    classes and `data-` attributes inside the section.
 
     Args:
-        command: of the document, such as `check` or `compile model`; scripts start by it.
-        state: what the run comes to.
-        headline: what broke, and where, in one sentence.
-        next_command: what to run next; None where nothing is left to do.
-        body: HTML from a template.
-        charts: Vega-Lite specifications by the names that `data-chart` attributes of the body give.
-        data: what the scripts read, as JSON values by name.
-        scripts, styles: files of `static/` that the section needs besides those of every page.
+        page: of the document.
         source: the file that the document was read from; None where there is none.
-        id: the section's name in the page's address, by default of the command; the page numbers those that come twice.
-        title: as the navigation names it; the command by default.
+        id: the section's name in the address, which differs from that of others.
     """
 
-    command: str
-    state: State
-    headline: str
-    next_command: str | None
-    body: Markup
-    charts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    data: Mapping[str, object] = field(default_factory=dict)
-    scripts: tuple[str, ...] = ()
-    styles: tuple[str, ...] = ()
+    page: Page
     source: str | None = None
     id: str = ""
-    title: str = ""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "id", self.id or self.command.replace(" ", "-"))
-        object.__setattr__(self, "title", self.title or self.command)
+    @property
+    def title(self) -> str:
+        """Return how the navigation names it."""
+        return self.page.title or self.page.command
 
+    @functools.cached_property
+    def body(self) -> Markup:
+        """Print the blocks."""
+        return render("blocks.html.j2", page=self.page)
 
-def page_section(page: Page) -> Section:
-    """Return a page as the section of an HTML file."""
-    return Section(
-        command=page.command,
-        state=page.state,
-        headline=page.headline,
-        next_command=page.next,
-        body=render("blocks.html.j2", page=page),
-        charts=charts_of([*page.live, *page.blocks]),
-        data=page.data(),
-        scripts=page.scripts,
-        styles=("blocks.css", *page.styles),
-        title=page.title,
-    )
+    @functools.cached_property
+    def charts(self) -> Mapping[str, Mapping[str, Any]]:
+        """Draw the charts, by the names that `data-chart` attributes of the body give."""
+        return charts_of([*self.page.live, *self.page.blocks])
 
 
 _FOLDER = Path(__file__).parent
@@ -161,7 +139,7 @@ def _environment() -> Environment:
 
 _SCRIPTS = ("page.js", "theme.js")
 _CHART_SCRIPTS = ("charts.js",)
-_STYLES = ("page.css", "parts.css")
+_STYLES = ("page.css", "parts.css", "blocks.css")
 _MOST_TABS = 6
 """With more documents, their list unfolds: tabs would push what failed off the first screen."""
 
@@ -178,13 +156,13 @@ def section_of(document: object, source: str | None = None) -> Section:
     if not isinstance(document, Paged):
         command = getattr(document, "command", type(document).__name__)
         raise RequestError(f"a document of `{typed(command)}` has no HTML page; --json FILE writes all of it")
-    return replace(page_section(document.page()), source=source)
+    return Section(page=document.page(), source=source)
 
 
 def page_of(sections: Iterable[Section]) -> str:
     """Return one page of sections, called after their commands."""
     sections = list(sections)
-    commands = [*dict.fromkeys(typed(section.command).removeprefix("samebits ") for section in sections)]
+    commands = [*dict.fromkeys(typed(section.page.command).removeprefix("samebits ") for section in sections)]
     return html_page(sections, f"samebits {', '.join(commands)}" if len(commands) <= _NAMED else "samebits")
 
 
@@ -196,9 +174,9 @@ def html_page(sections: Iterable[Section], title: str) -> str:
     """
     from markupsafe import Markup
 
-    ordered = _numbered(sorted(sections, key=lambda section: get_args(State).index(section.state)))
+    ordered = _numbered(sorted(sections, key=lambda section: get_args(State).index(section.page.state)))
     scripts = [Markup(text) for text in _scripts(ordered)]
-    titles, states = Counter(section.title for section in ordered), Counter(section.state for section in ordered)
+    titles, states = Counter(section.title for section in ordered), Counter(section.page.state for section in ordered)
     page = render(
         "page.html.j2",
         title=title,
@@ -206,7 +184,7 @@ def html_page(sections: Iterable[Section], title: str) -> str:
         most_tabs=_MOST_TABS,
         doubled={name for name, count in titles.items() if count > 1},
         counts=", ".join(f"{states[state]} {state}" for state in get_args(State) if states[state]),
-        styles=[Markup(static(name)) for name in _distinct(_STYLES, *(section.styles for section in ordered))],
+        styles=[Markup(static(name)) for name in _distinct(_STYLES, *(section.page.styles for section in ordered))],
         scripts=scripts,
         policy=_policy(scripts),
         embedded={section.id: _embedded(section) for section in ordered},
@@ -216,7 +194,7 @@ def html_page(sections: Iterable[Section], title: str) -> str:
 
 def _scripts(sections: Sequence[Section]) -> list[str]:
     charts = any(section.charts for section in sections)
-    names = _distinct(_SCRIPTS, _CHART_SCRIPTS if charts else (), *(section.scripts for section in sections))
+    names = _distinct(_SCRIPTS, _CHART_SCRIPTS if charts else (), *(section.page.scripts for section in sections))
     return [*([bundle()] if charts else []), *(static(name) for name in names), "samebits.start();"]
 
 
@@ -236,7 +214,7 @@ def _as_parsed(text: str) -> bytes:
 
 
 def _embedded(section: Section) -> dict[str, object]:
-    data: dict[str, object] = {f"data:{name}": script_json(value) for name, value in section.data.items()}
+    data: dict[str, object] = {f"data:{name}": script_json(value) for name, value in section.page.data().items()}
     if section.charts:
         data["charts"] = script_json(section.charts)
     return data
@@ -247,9 +225,9 @@ def _numbered(sections: Iterable[Section]) -> list[Section]:
     seen: Counter[str] = Counter()
     numbered = []
     for section in sections:
-        seen[section.id] += 1
-        count = seen[section.id]
-        numbered.append(section if count == 1 else replace(section, id=f"{section.id}-{count}"))
+        name = section.page.command.replace(" ", "-")
+        seen[name] += 1
+        numbered.append(replace(section, id=name if seen[name] == 1 else f"{name}-{seen[name]}"))
     return numbered
 
 

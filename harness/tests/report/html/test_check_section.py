@@ -11,25 +11,25 @@ from tests.support.documents import document, result
 def test_a_failure_is_named_with_its_place_and_command() -> None:
     bad = result(verdict="different", ok=False, mesh="data4", mismatches=3, replay="samebits check norm --mesh data4")
     section = section_of(document(result(), bad))
-    assert section.state == "failed"
-    assert section.headline == (
+    assert section.page.state == "failed"
+    assert section.page.headline == (
         "norm/multiply: 1 of 2 results: different (small; bfloat16; data4; forward); other values, and no line is named"
     )
-    assert section.next_command == "samebits check norm --mesh data4"
+    assert section.page.next == "samebits check norm --mesh data4"
 
 
 def test_a_check_that_holds_has_nothing_to_run_next() -> None:
     section = section_of(document(result()))
-    assert (section.state, section.next_command) == ("passed", None)
+    assert (section.page.state, section.page.next) == ("passed", None)
 
 
 def test_skips_that_fail_the_run_are_the_headline() -> None:
     skips = replace(document(result(), result(verdict="skipped", ok=False)), no_skips=True)
     section = section_of(skips)
-    assert section.state == "incomplete"
-    assert section.headline.endswith("; what ran holds, but 1 skipped result fails the run (--no-skips)")
-    assert section_of(replace(skips, no_skips=False)).state == "passed"
-    assert section_of(replace(document(result()), no_skips=True)).state == "passed"
+    assert section.page.state == "incomplete"
+    assert section.page.headline.endswith("; what ran holds, but 1 skipped result fails the run (--no-skips)")
+    assert section_of(replace(skips, no_skips=False)).page.state == "passed"
+    assert section_of(replace(document(result()), no_skips=True)).page.state == "passed"
 
 
 def test_columns_hold_each_distinct_value_once() -> None:
@@ -64,4 +64,4 @@ def test_a_cause_shows_code_as_code() -> None:
 
 def test_known_differences_are_counted_in_a_headline_that_holds() -> None:
     known = result(verdict="different", exempt=True, mismatches=3, reason="as documented")
-    assert "(known differences among them: 1)" in section_of(document(result(), known)).headline
+    assert "(known differences among them: 1)" in section_of(document(result(), known)).page.headline

@@ -5,24 +5,15 @@ import hashlib
 import re
 from typing import Any
 
-from markupsafe import Markup
-
 from samebits.report.html.sections import Section, html_page
+from samebits.report.page import Chart, Page
 
 _CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "bar"}
 
 
-def section(**values: Any) -> Section:
-    usual: dict[str, Any] = {
-        "id": "check",
-        "title": "check",
-        "command": "check",
-        "state": "passed",
-        "headline": "all contracts hold",
-        "next_command": None,
-        "body": Markup("<p>body</p>"),
-    }
-    return Section(**{**usual, **values})
+def section(source: str | None = None, **values: Any) -> Section:
+    usual: dict[str, Any] = {"command": "check", "state": "passed", "closing": "all contracts hold"}
+    return Section(page=Page(**{**usual, **values}), source=source)
 
 
 def scripts(page: str) -> list[str]:
@@ -36,7 +27,7 @@ def test_what_failed_comes_first() -> None:
 
 
 def test_two_documents_of_a_command_have_two_ids() -> None:
-    page = html_page([section(headline="first"), section(headline="second")], "two")
+    page = html_page([section(closing="first"), section(closing="second")], "two")
     assert re.findall(r'<section class="document" id="([^"]+)"', page) == ["check", "check-2"]
 
 
@@ -51,7 +42,10 @@ def test_the_policy_allows_the_scripts_of_the_page() -> None:
 
 
 def test_the_chart_library_is_there_only_for_charts() -> None:
-    plain, drawn = html_page([section()], "plain"), html_page([section(charts={"bars": _CHART})], "drawn")
+    plain, drawn = (
+        html_page([section()], "plain"),
+        html_page([section(blocks=[Chart(name="bars", label="Bars", draw=lambda: _CHART)])], "drawn"),
+    )
     assert "vegaEmbed=" not in plain
     assert "window.vegaEmbed=" in drawn
     assert len(drawn) > len(plain) + 500_000
