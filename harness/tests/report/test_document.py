@@ -29,19 +29,7 @@ RESULT_KEYS = {
     "seconds": "",
     "replay": "",
 }
-SUMMARY_KEYS = [
-    "cases",
-    "ok",
-    "failed",
-    "skipped",
-    "exempt",
-    "verdicts",
-    "selected",
-    "product",
-    "seconds",
-    "notes",
-    "interrupted",
-]
+SUMMARY_KEYS = "cases ok failed skipped exempt verdicts selected product seconds notes interrupted"
 
 
 @pytest.fixture
@@ -53,25 +41,13 @@ def whole() -> Document:
 
 def test_published_keys(whole: Document) -> None:
     data = json.loads(to_json(whole))
-    assert list(data) == [
-        "schema",
-        "written",
-        "command",
-        "environment",
-        "pairs",
-        "results",
-        "problems",
-        "summary",
-        "request",
-        "shard",
-        "shake",
-        "snapshot",
-        "no_skips",
-    ]
+    assert " ".join(data) == (
+        "schema written command environment pairs results problems summary request shard shake snapshot no_skips"
+    )
     assert (data["schema"], data["command"]) == ("samebits/2", "check")
     row = data["results"][0]
     assert {name: " ".join(row[name]) if isinstance(row[name], dict) else "" for name in row} == RESULT_KEYS
-    assert list(data["summary"]) == SUMMARY_KEYS
+    assert " ".join(data["summary"]) == SUMMARY_KEYS
     assert data["summary"]["verdicts"] == {"bitwise": 1, "different": 1}
     assert data["problems"] == [{"pair": "rope", "message": "pair 'rope' lacks a twin", "exit_code": 2}]
 
