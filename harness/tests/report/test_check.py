@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from samebits.report.check import Document, PairHead
+from samebits.report.check import Document, PairHead, layout_notes, moved_leaves, note_lines
 from samebits.report.markdown import LINES as MARKDOWN_LINES
 from samebits.report.markdown import LONGEST, WORST
 from samebits.report.terminal import LINES, height
-from samebits.schema.finding import Finding
+from samebits.report.words import REMEDY, other_input_notes
+from samebits.schema.assumption import Assumption
+from samebits.schema.finding import Finding, shake_of
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, ShakenLeaf
 from tests.support import pages
 from tests.support.documents import different, document, result
 from tests.support.pages import markdown
@@ -219,3 +221,98 @@ def test_a_long_text_is_cut_and_names_are_plain() -> None:
     )
     assert "\\<script\\>y" in text and "a_\\*b\\*/multiply" in text
     assert max(len(line) for line in text.splitlines()) < 3 * LONGEST
+
+
+# --- shaking the compiler --------------------------------------------------------------------------------------------
+
+
+ROBUST = ShakenLeaf(option="together", outcome="robust", verdict="bitwise", reference_moved=True)
+FRAGILE = ShakenLeaf(option="fast_min_max", outcome="fragile", verdict="rounding", mismatches=3)
+BROKEN = ShakenLeaf(option="fast_min_max", outcome="broken", verdict="different", mismatches=7)
+IDLE = ShakenLeaf(option="idle", outcome="no effect", verdict="bitwise")
+RESULTS = (result(shaken=(ROBUST, FRAGILE, IDLE)), result(case="tall", shaken=(ROBUST, BROKEN, IDLE)))
+
+
+def test_a_leaf_that_differs_has_a_line_per_outcome_and_option() -> None:
+    assert moved_leaves(RESULTS) == [
+        "norm/multiply, forward, out: fragile: bits differ under fast_min_max: "
+        "3 of 40 (case small, bfloat16, mesh data2)",
+        "norm/multiply, forward, out: broken: the contract breaks under fast_min_max: "
+        "7 of 40 (case tall, bfloat16, mesh data2)",
+    ]
+
+
+def test_the_worst_result_of_a_leaf_is_named() -> None:
+    (only,) = moved_leaves([result(shaken=(FRAGILE,)), result(case="tall", shaken=(FRAGILE,))])
+    assert "case small" in only and only.endswith("and 1 more result)")
+    assert moved_leaves([result(shaken=(ROBUST,))]) == []
+
+
+def test_options_without_effect_are_marked() -> None:
+    summary = shake_of(RESULTS, {"newer": "unknown flag"}, {"fast_math": "changes more than rounding"})
+    lines = [" ".join(line.split()) for line in pages.screen(replace(document(*RESULTS), shake=summary), width=250)]
+    lines = lines[next(number for number, line in enumerate(lines) if line.startswith("Shaken, ")) :]
+    assert lines[0].endswith("are equal as usual: broken 1, fragile 1")
+    assert "together 2 2" in lines
+    assert "idle 2 no effect here: no evidence" in lines
+    assert "newer: not accepted here: unknown flag" in lines
+    assert lines[-3] == "left out, for they move more than rounding: fast_math"
+
+
+# --- outputs in another layout ---------------------------------------------------------------------------------------
+
+
+ROWS = {"x": "('fsdp', None)", "out": "('fsdp', None)", "out['aux']": "(None,)"}
+WHOLE = {**ROWS, "out": "(None, None)"}
+
+
+def _run(variant: str, layout: dict[str, str], mode: str = "explicit", mesh: str = "fsdp8") -> Document:
+    return document(result(variant=variant, layout=layout, mode=mode, mesh=mesh))
+
+
+def _document(*runs: Document) -> Document:
+    first = runs[0]
+    head = replace(first.pairs[0], reference="einsum")
+    return replace(first, pairs=(head,), results=tuple(r for run in runs for r in run.results))
+
+
+def test_another_layout_is_noted_once_with_how_often() -> None:
+    runs = [_run(side, layout, mesh=mesh) for mesh in ("fsdp8", "fsdp4") for side, layout in SIDES.items()]
+    expected = (
+        "norm/multiply: in explicit mode out is (None, None) where the reference's is ('fsdp', None), "
+        "and has another layout in 1 more setting"
+    )
+    assert layout_notes(_document(*runs)) == [expected]
+    assert expected in note_lines(_document(*runs))
+
+
+def test_the_compiler_may_choose_in_auto_mode() -> None:
+    assert layout_notes(_document(*[_run(side, layout, "auto") for side, layout in SIDES.items()])) == []
+
+
+def test_equal_layouts_and_sides_that_did_not_run_give_no_note() -> None:
+    assert layout_notes(_document(_run("einsum", ROWS), _run("multiply", ROWS))) == []
+    assert layout_notes(_document(_run("einsum", {}), _run("multiply", WHOLE))) == []
+    assert layout_notes(_document(_run("multiply", WHOLE))) == []
+
+
+SIDES = {"einsum": ROWS, "multiply": WHOLE}
+
+
+# --- the same only at inputs like those tried ------------------------------------------------------------------------
+
+
+COMPARISONS = Assumption("comparisons", "comparisons come out as at the inputs of the case", "other inputs tie")
+SEEN = "out[2] is 211.0 in the reference, 6.0 here, in float64, with the inputs 64 times as large"
+
+
+def test_what_differs_elsewhere_is_noted_once_with_how_often() -> None:
+    assumptions = (COMPARISONS, Assumption("comparisons", "", "", counterexample=SEEN))
+    noted = document(*[result(assumptions=assumptions, mesh=mesh, direction="forward") for mesh in ("none", "dp2")])
+    expected = f"norm/multiply: forward, out: the same only at inputs like those tried: {SEEN}; and in 1 more setting"
+    assert other_input_notes(noted.results) == [expected, REMEDY]
+    assert expected in note_lines(noted)
+
+
+def test_an_assumption_without_counterexample_gives_no_note() -> None:
+    assert other_input_notes(document(result(assumptions=(COMPARISONS,))).results) == []

@@ -1,9 +1,11 @@
 """What the printers make of blocks, whatever command they come from; a page with a bad row is planted."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
+from rich.text import Text
 
 from samebits.report.html.sections import Section
 from samebits.report.markdown import LINES as MARKDOWN_LINES
@@ -23,7 +25,8 @@ from samebits.report.page import (
     ValueList,
     charts_of,
 )
-from samebits.report.terminal import LINES, NOTES, show_page
+from samebits.report.terminal import LINES, NOTES, cut, height, height_of, line, show_page, show_table, tall
+from samebits.report.terminal import ROW_WIDTH as WIDTH
 from samebits.schema.result import Problem
 from tests.support.pages import markdown, screen
 
@@ -199,3 +202,95 @@ def test_lines_are_cut_and_values_aligned() -> None:
     cut = Lines(lines=["x" * 300], cut=2)
     first, second = screen(page(cut, ValueList(rows=[("a", "b")], least=6)), width=100)[:2]
     assert (first, second) == ("x" * 199 + "…", "  a       b")
+
+
+# --- lines of a terminal ---------------------------------------------------------------------------------------------
+
+
+def test_a_long_line_takes_several() -> None:
+    assert [height("x" * n, 10) for n in (0, 10, 11, 21)] == [1, 1, 2, 3]
+    assert tall([("x" * 25, ""), ("", "")], 10) == 4
+
+    def two(to: Console) -> None:
+        line(to, "x" * 25)
+        line(to, "x" * 25)
+
+    assert height_of(two, 10) == 6
+
+
+def test_a_cut_text_says_so() -> None:
+    assert cut("abcdef", 6) == "abcdef"
+    assert cut("abcdefg", 6) == "abcde…"
+
+
+# --- tables of a terminal --------------------------------------------------------------------------------------------
+
+
+def printed() -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, width=WIDTH), file
+
+
+def cells(*rows: Sequence[str]) -> list[list[Text]]:
+    return [[Text(cell) for cell in row] for row in rows]
+
+
+def test_numbers_are_aligned_to_the_right_and_words_to_the_left() -> None:
+    to, file = printed()
+    show_table(to, ["run", "loss"], cells(["one", "5.25"], ["thirteen", "10.5"]), right=["loss"])
+    assert [text.rstrip() for text in file.getvalue().splitlines()] == [
+        "  run       loss",
+        "  one       5.25",
+        "  thirteen  10.5",
+    ]
+
+
+def test_markup_in_a_cell_is_text() -> None:
+    to, file = printed()
+    show_table(to, ["index"], cells(["out[red]"]))
+    line(to, "x[0] " * 100)
+    table, long = file.getvalue().split("x[0]", 1)
+    assert "out[red]" in table and len(long.rstrip("\n").splitlines()) == 1
+
+
+HEADS = ("golden", "loss", "ulps", "reason")
+ROWS = (
+    ("toy/one", "4.046679019927979", "12345678", "a reason of several words that may be wrapped"),
+    ("toy/two", "0.5", "", "none"),
+)
+
+
+def lines(width: int) -> list[str]:
+    file = io.StringIO()
+    to = Console(file=file, width=width, force_terminal=True, color_system=None)
+    show_table(to, HEADS, cells(*ROWS), wrapped=("reason",))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_a_wide_terminal_has_a_row_for_each() -> None:
+    assert lines(120) == [
+        "  golden   loss               ulps      reason",
+        "  toy/one  4.046679019927979  12345678  a reason of several words that may be wrapped",
+        "  toy/two  0.5                          none",
+    ]
+
+
+def test_text_is_wrapped_first() -> None:
+    assert lines(68) == [
+        "  golden   loss               ulps      reason",
+        "  toy/one  4.046679019927979  12345678  a reason of several words",
+        "                                        that may be wrapped",
+        "  toy/two  0.5                          none",
+    ]
+
+
+def test_then_rows_are_lists() -> None:
+    assert lines(40) == [
+        "  toy/one",
+        "    loss 4.046679019927979,",
+        "    ulps 12345678, reason a reason of",
+        "    several words that may be wrapped",
+        "  toy/two",
+        "    loss 0.5, reason none",
+    ]
+    assert "".join(lines(5)).count("4.046679019927979") == 1

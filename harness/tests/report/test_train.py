@@ -5,7 +5,8 @@ import re
 from dataclasses import replace
 
 from samebits.report.html.sections import section_of
-from samebits.report.train import TrainDocument, closing, pairing_table, uncompared_lines
+from samebits.report.terminal import LINES
+from samebits.report.train import TrainDocument, bisection, closing, nearest, pairing_table, uncompared_lines
 from samebits.schema.result import Problem
 from samebits.train.compare import Uncompared
 from samebits.train.detection import Detected, Detection
@@ -172,3 +173,61 @@ def test_a_planted_defect_that_is_not_seen_is_a_bad_row() -> None:
     body = section_of(document).body.replace("\n", "")
     assert '<tr class="o-fail"><td>negated' in body and "<tr><td>zeroed" in body
     assert "| seen |  |  | 2 of 2 | 1 of 2 |  |  |" in markdown(document)
+
+
+# --- comparisons that are not as expected ----------------------------------------------------------------------------
+
+
+def wrong_document() -> TrainDocument:
+    document = trained(run("one"), run("two"), run("three"))
+    failing = tuple(
+        replace(comparison, ok=False, verdict="different", first_step=2, first_leaf="loss", max_ulp=9)
+        for comparison in document.comparisons
+    )
+    return replace(document, comparisons=failing, summary=replace(document.summary, failed=len(failing)))
+
+
+def test_comparisons_that_part_at_one_place_are_one_group() -> None:
+    document = wrong_document()
+    (group,) = document.page().failing
+    count = len(document.comparisons)
+    assert group.title == f"toy: {count} of {count} results: different"
+    assert "more than rounding" in group.likely
+    first = document.comparisons[0]
+    assert group.next_command == bisection(document, first)
+    assert group.next_command is not None and group.next_command.startswith("samebits bisect pairs --config ")
+
+
+def test_an_array_beyond_its_bound_is_named_with_its_numbers() -> None:
+    """The loss may have moved nowhere; an array that one run lacks has no number."""
+    comparison = trained(run("one"), run("two")).comparisons[0]
+    for leaf, distance, words in (
+        ("gradient/w", 0.11, "0 ulps away, 5 are allowed; gradient/w 1.1e-01 of 1.5e-05"),
+        ("gradient/w", math.inf, "gradient/w not finite of 1.5e-05"),
+        ("gradient/w", None, "gradient/w not finite of 1.5e-05"),
+        ("gradient/w (only in two)", math.inf, "; gradient/w (only in two)"),
+    ):
+        beyond = replace(comparison, ok=False, verdict="different", first_step=7, first_leaf=leaf, worst_leaf=leaf)
+        document = replace(wrong_document(), comparisons=(replace(beyond, distance=distance, bound=1.5e-5),))
+        (group,) = document.page().failing
+        assert group.example.endswith(words), group.example
+        assert nearest(document.comparisons[0]) == words.rpartition("; ")[2]
+
+
+def test_runs_of_another_matrix_have_no_search() -> None:
+    document = wrong_document()
+    assert bisection(document, replace(document.comparisons[0], a="elsewhere")) is None
+
+
+def test_what_is_expected_is_no_failure() -> None:
+    assert trained(run("one"), run("two")).page().failing == []
+
+
+def test_the_report_ends_with_the_command() -> None:
+    document = wrong_document()
+    many = replace(document, comparisons=document.comparisons * 30)
+    lines = screen(many)
+    assert len(lines) <= LINES
+    assert lines[-1].startswith("next: samebits bisect pairs ")
+    text = markdown(many)
+    assert len(text.splitlines()) <= 60 and "#### Failures: 60 results, 1 group" in text

@@ -6,13 +6,24 @@ from typing import Any
 import pytest
 
 from samebits.host.written import Written
-from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.diff_document import FEW, GROUPS, DiffDocument, diff_outcomes
+from samebits.report.changes.diff import DocumentRows, compare_documents
+from samebits.report.changes.diff_document import (
+    FEW,
+    GROUPS,
+    DiffDocument,
+    amount,
+    conditions,
+    diff_outcomes,
+    environment_changes,
+    environment_sentence,
+    grouped,
+)
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import read_as
 from samebits.report.html.sections import page_of, section_of
 from samebits.report.markdown import LINES, WORST
 from samebits.report.terminal import LINES as SCREEN
+from samebits.schema.finding import Place
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
 from tests.support.findings import changed
@@ -168,3 +179,113 @@ def test_the_page_of_toolchains_is_what_the_tool_writes() -> None:
     assert [head.written.dirty for head in (found.old, found.new) if head and head.written] == [False, False]
     edited = replace(found, results=found.results[1:])
     assert not page.endswith(markdown(edited)), "a page that is not of this document is found"
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_result_is_in_one_group() -> None:
+    old = [result(mesh=f"data{size}", leaf=leaf, seconds=1.0) for size in (2, 4) for leaf in "ab"]
+    new = [changed(row, verdict="different", ok=False, seconds=9.0) for row in old]
+    found = compare_documents(document(*old), document(*new, result(pair="new")))
+    groups = grouped(found.results)
+    assert [(group.kind, len(group.rows), group.first.fails) for group in groups] == [
+        ("new failure", 4, True),
+        ("added", 1, False),
+        ("slower", 2, False),
+    ]
+    assert groups[-1].change == "2.0 s -> 18.0 s (9x)"
+    first = groups[0]
+    assert (first.what, first.where) == ("a, b", "4 results: case small, bfloat16, data2/4")
+    assert first.members[-1] == "case small, bfloat16, mesh data4 (auto), b"
+
+
+def test_what_fails_stands_before_what_does_not() -> None:
+    agreed = result(verdict="rounding", reason="agreed", leaf="agreed")
+    old = [result(leaf="agreed"), result(leaf="fell"), result(leaf="gone")]
+    new = [agreed, result(leaf="fell", verdict="rounding")]
+    groups = grouped(compare_documents(document(*old), document(*new)).results)
+    kinds = [group.kind for group in groups]
+    assert kinds == ["fell", "fell, as declared", "no longer compared", "contract"]
+
+
+def test_many_are_counted_and_few_are_named() -> None:
+    rows = [replace(result().place, case=name) for name in "abcd"]
+    assert conditions(rows) == "4 results: 4 cases, bfloat16, data2"
+    assert conditions(rows[:2]) == "2 results: cases a b, bfloat16, data2"
+    assert conditions([Place(item="x"), Place(item="y")]) == "2 results"
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "text"),
+    [("seconds", 1.234, "1.2 s"), ("temp_bytes", 1_234_567_890.0, "1,234.6 MB"), ("flops", 1.5e12, "1.5e+12")],
+)
+def test_amounts(figure: str, value: float, text: str) -> None:
+    assert amount(figure, value) == text
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "side", "what", "where"),
+    [
+        (
+            result().place,
+            "norm/multiply",
+            "out",
+            "case small, bfloat16, mesh data2 (auto)",
+        ),
+        (Place(pair="p", variant="v", direction="gradient", leaf="x"), "p/v", "gradient of x", ""),
+        (Place(pair="p", direction="gradient", leaf="*"), "p", "gradient", ""),
+        (
+            Place(pair="p", direction="gradient", leaf="copies == 0", target="cpu"),
+            "p",
+            "gradient copies == 0",
+            "cpu",
+        ),
+        (Place(item="train/context4"), "train/context4", "", ""),
+    ],
+)
+def test_a_place_in_words(place: Place, side: str, what: str, where: str) -> None:
+    assert (place.side(), place.what(), place.where()) == (side, what, where)
+
+
+def test_leaves_share_the_time_of_their_point() -> None:
+    rows, point = DocumentRows(), Place(pair="p", leaf="a")
+    for leaf, seconds in (("a", 2.0), ("b", 2.0), ("c", None)):
+        rows.add_seconds(Place(pair="p", leaf=leaf).whole, seconds)
+    assert rows.seconds == {point.whole: 2.0}
+
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+
+def test_packages_flags_settings_and_processor_are_named() -> None:
+    other = replace(
+        ENVIRONMENT,
+        versions={**ENVIRONMENT.versions, "jax": "0.12.0", "libtpu": "0.0.50", "samebits": "9"},
+        instruction_sets=("avx2", "avx512f"),
+        flags={"XLA_FLAGS": "--xla_a=1"},
+        settings={"jax_enable_x64": "True"},
+    )
+    assert environment_sentence(environment_changes(ENVIRONMENT, other)) == (
+        "jax 0.10.2 -> 0.12.0, libtpu none -> 0.0.50, instruction sets avx2 -> avx2/avx512f, "
+        "XLA_FLAGS none -> --xla_a=1, jax_enable_x64 False -> True"
+    )
+
+
+def test_flax_and_optax_count_where_both_documents_know_them() -> None:
+    """A model is made of them: a verdict may move with flax alone. A document of before has no versions of them."""
+    old, new = (
+        replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "flax": flax, "optax": "0.2.6"})
+        for flax in ("0.11.0", "0.12.1")
+    )
+    assert environment_sentence(environment_changes(old, new)) == "flax 0.11.0 -> 0.12.1"
+    assert environment_changes(ENVIRONMENT, new) == environment_changes(old, ENVIRONMENT) == ()
+    gone = replace(new, versions={**new.versions, "optax": None})
+    assert environment_sentence(environment_changes(new, gone)) == "optax 0.2.6 -> none"
+
+
+def test_what_is_not_known_does_not_differ() -> None:
+    assert environment_changes(None, ENVIRONMENT) == environment_changes(ENVIRONMENT, ENVIRONMENT) == ()

@@ -2,11 +2,17 @@
 
 import base64
 import hashlib
+import json
 import re
+from pathlib import Path
 from typing import Any
 
-from samebits.report.html.sections import Section, html_page
-from samebits.report.page import Chart, Page
+import pytest
+from markupsafe import Markup
+
+import samebits.report.html.sections
+from samebits.report.html.sections import Section, html_page, prose, render, script_json, static
+from samebits.report.page import Badge, Beside, Chart, CommandLine, Failing, Fold, Line, Lines, Page, Table, ValueList
 
 _CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "bar"}
 
@@ -74,3 +80,70 @@ def test_documents_of_one_title_name_their_files() -> None:
     page = html_page([section(source="a.json"), section(source="b.json"), section(title="list", source="c.json")], "p")
     nav = page.partition("<nav")[2].partition("</nav>")[0]
     assert "a.json" in nav and "b.json" in nav and "c.json" not in nav
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_block_is_an_element_and_its_text_is_no_markup() -> None:
+    table = Table(
+        heads=("<name>", "count"),
+        rows=[[Badge(text="bitwise", sign="="), "1"], ["<script>", "2"]],
+        caption="Rows",
+        bad=[1],
+        right=["count"],
+        details={1: Fold(title="evidence", blocks=[Lines(lines=[Line("<b>", "bad")])], open=True)},
+    )
+    chart = Chart(name="bars", label="Bars", draw=lambda: {"mark": "bar"})
+    fold = Fold(title="More", blocks=[ValueList(rows=[("case", "small")]), CommandLine(text="samebits list")])
+    page = Page(
+        command="check",
+        state="failed",
+        closing="1 fails",
+        failing=[Failing(title="norm")],
+        blocks=[table, Beside(blocks=[chart]), fold],
+    )
+    section = Section(page=page)
+    assert "<script>" not in section.body and "&lt;script&gt;" in section.body and "<b>" not in section.body
+    assert '<tr class="o-fail"><td>&lt;script&gt;</td><td class="number">2</td>' in section.body.replace("\n", "")
+    assert '<span class="badge v-bitwise">' in section.body
+    assert "<details open><summary>evidence</summary>" in section.body
+    assert section.body.count("samebits list") == 1 and "<dt>case</dt><dd>small</dd>" in section.body
+    assert section.charts == {"bars": {"mark": "bar"}} and 'data-chart="bars"' in section.body
+    assert (section.page.headline, section.page.state, section.title) == ("norm", "failed", "check")
+    assert "1 fails" in section.body
+
+
+# --- text is no markup -----------------------------------------------------------------------------------------------
+
+
+STATIC = Path(samebits.report.html.sections.__file__).parent / "static"
+HOSTILE = "</script><!--<script>alert(1)</script>\u2028\u2029&\"'"
+
+
+def test_json_in_a_script_ends_nothing() -> None:
+    text = str(script_json({"name": HOSTILE}))
+    assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
+    assert json.loads(text) == {"name": HOSTILE}
+
+
+def test_a_value_in_a_template_is_escaped() -> None:
+    text = str(render("notebook.html.j2", title=HOSTILE, blocks=[Lines(lines=[HOSTILE])], styles=""))
+    assert text.count("&lt;/script&gt;&lt;!--") == 2
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("name", [path.name for path in STATIC.glob("*.js")])
+def test_a_script_of_ours_does_not_end_itself(name: str) -> None:
+    text = static(name)
+    assert text.startswith('"use strict";')
+    assert "</script" not in text
+    assert "<!--" not in text
+    assert "innerHTML" not in text
+
+
+def test_backticks_are_code_and_all_of_it_is_escaped() -> None:
+    assert prose("has `x[::-1]`, not `<b>`") == "has <code>x[::-1]</code>, not <code>&lt;b&gt;</code>"
+    assert prose("<script>`a` & one ` alone") == "&lt;script&gt;<code>a</code> &amp; one ` alone"
+    assert prose("``") == "``" and prose(7) == "7"
+    assert prose(Markup("<b>x</b>")) == "<b>x</b>", "what is markup already stays as it is"
