@@ -14,7 +14,14 @@ from samebits.engine.model_work import GoldenWork, golden_items
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import default_root, suggest
-from samebits.report.golden import GoldenDocument, GoldenRow, golden_blocks
+from samebits.report.golden import (
+    GoldenAcceptDocument,
+    GoldenCheckDocument,
+    GoldenListDocument,
+    GoldenRow,
+    GoldenShowDocument,
+    golden_blocks,
+)
 from samebits.report.markdown import WORST
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
@@ -28,7 +35,7 @@ from samebits.train.request import load_model
 GoldenFile = tuple[Path, Golden]
 
 
-def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: CommandRun) -> GoldenDocument:
+def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: CommandRun) -> GoldenCheckDocument:
     """Compare today's runs with their goldens; without a name, every run of each matrix that has goldens here.
 
     Raises:
@@ -60,15 +67,14 @@ def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: Com
         say(message)
     missing = () if chosen.matrix or chosen.config else without_goldens(model, here)
     have = f"matrix {missing[0]} has" if len(missing) == 1 else f"matrices {', '.join(missing)} have"
-    return GoldenDocument(
-        command="golden check",
+    return GoldenCheckDocument(
         environment=here,
         results=tuple(results),
         notes=(f"{have} no goldens here: not checked",) if missing else (),
     )
 
 
-def accept_runs(chosen: GoldenAcceptOptions, run: CommandRun) -> GoldenDocument:
+def accept_runs(chosen: GoldenAcceptOptions, run: CommandRun) -> GoldenAcceptDocument:
     """Make today's runs the goldens; one that fails is a problem, and the others go on.
 
     Raises:
@@ -89,9 +95,7 @@ def accept_runs(chosen: GoldenAcceptOptions, run: CommandRun) -> GoldenDocument:
             name, error = outcome
             assert isinstance(error, SamebitsError)
             _record(run, name, error)
-    return GoldenDocument(
-        command="golden accept", environment=here, results=tuple(results), problems=tuple(run.problems)
-    )
+    return GoldenAcceptDocument(environment=here, results=tuple(results), problems=tuple(run.problems))
 
 
 def _record(run: CommandRun, name: str, error: SamebitsError) -> None:
@@ -102,7 +106,7 @@ def _record(run: CommandRun, name: str, error: SamebitsError) -> None:
 # --- files alone: no backend is started -------------------------------------------------------------------------------
 
 
-def list_goldens(chosen: GoldenListOptions, run: CommandRun) -> GoldenDocument:
+def list_goldens(chosen: GoldenListOptions, run: CommandRun) -> GoldenListDocument:
     """List the goldens of a tree; a damaged file is one line, and the others are listed.
 
     Raises:
@@ -115,12 +119,11 @@ def list_goldens(chosen: GoldenListOptions, run: CommandRun) -> GoldenDocument:
             raise RequestError(f"matrix '{name}' is unknown; {suggest(name, known)}")
     wanted = [path for path in golden_paths(model) if not chosen.matrix or _matrix(path, known) in chosen.matrix]
     files = _read(wanted, run)
-    return _document(
-        "golden list", run, [each for each in files if not chosen.matrix or each[1].matrix in chosen.matrix]
-    )
+    rows = _rows(each for each in files if not chosen.matrix or each[1].matrix in chosen.matrix)
+    return GoldenListDocument(environment=None, results=rows, problems=tuple(run.problems))
 
 
-def show_goldens(chosen: GoldenShowOptions, run: CommandRun) -> GoldenDocument:
+def show_goldens(chosen: GoldenShowOptions, run: CommandRun) -> GoldenShowDocument:
     """Print goldens with their evidence, their history and all losses, in place of a page.
 
     Raises:
@@ -137,12 +140,11 @@ def show_goldens(chosen: GoldenShowOptions, run: CommandRun) -> GoldenDocument:
     run.page = False
     for path, golden in files:
         run.show(golden_blocks(golden, path))
-    return _document("golden show", run, files)
+    return GoldenShowDocument(environment=None, results=_rows(files), problems=tuple(run.problems))
 
 
-def _document(command: str, run: CommandRun, files: Iterable[GoldenFile]) -> GoldenDocument:
-    rows = tuple(GoldenRow.of(golden, path) for path, golden in files)
-    return GoldenDocument(command=command, environment=None, results=rows, problems=tuple(run.problems))
+def _rows(files: Iterable[GoldenFile]) -> tuple[GoldenRow, ...]:
+    return tuple(GoldenRow.of(golden, path) for path, golden in files)
 
 
 def _matrix(path: Path, known: Sequence[str]) -> str:

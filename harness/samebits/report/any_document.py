@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from samebits.errors import RequestError
 from samebits.report.check import Document, PairHead
 from samebits.report.contradictions import require_consistent
 from samebits.report.document import as_record, read_raw
-from samebits.report.golden import GoldenDocument
 from samebits.report.json_schema import RECORDS
 from samebits.report.shards import missing_shards, require_same_request, shard_of
 from samebits.schema.finding import summarise
@@ -35,7 +34,7 @@ def read_any_document(path: Path) -> object:
         raise RequestError(f'{path}: "command" is {command!r}; expected one of {", ".join(kinds)}')
     document: object = as_record(path, raw, kinds[command])
     require_consistent(path, document)
-    return _as_written(document)
+    return document
 
 
 def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, object]]:
@@ -105,10 +104,3 @@ def _require_distinct(paths: Sequence[Path]) -> None:
 def _kinds() -> dict[str, type]:
     """Return the record of each command."""
     return {command: kind for kind in RECORDS for command in get_args(get_type_hints(kind)["command"])}
-
-
-def _as_written(document: Any) -> object:
-    """Return the record that the command makes: the schema has one for each `golden` command, which share theirs."""
-    if not document.command.startswith("golden "):
-        return document
-    return GoldenDocument(**{field.name: getattr(document, field.name) for field in fields(GoldenDocument)})

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samebits.errors import COULD_NOT_TELL
 from samebits.host.environment import Environment
@@ -18,7 +18,7 @@ from samebits.report.html.charts import Row, bounds_used, curves, distances
 from samebits.report.page import Beside, Block, Chart, Failing, Fold, Line, Lines, Page, Table, ValueList
 from samebits.report.words import State, plural, some
 from samebits.schema.finding import Finding, Place
-from samebits.schema.result import Problem, gravest
+from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
@@ -82,47 +82,92 @@ class GoldenDocument(CommandDocument):
 
     command: str
     environment: Environment | None
-    results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]
+    results: tuple[Any, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenCheckDocument(GoldenDocument):
+    """What `--json` of a golden command writes."""
+
+    command: Literal["golden check"] = "golden check"
+    results: tuple[CheckedGolden, ...]
 
     @property
     def exit_code(self) -> int:
         """Return 1 where a golden changed, before 2 for a damaged file, before 3 for a run that was not made."""
-        if self.command != "golden check":
-            return gravest(self.problems)
-        codes = {result.exit_code for result in self.results if isinstance(result, CheckedGolden)}
+        codes = {result.exit_code for result in self.results}
         return min(codes - {0}, default=0 if codes else COULD_NOT_TELL)
 
     def as_findings(self) -> Iterator[Finding]:
         """Yield what is judged."""
         alone = len(self.results) == 1
         for golden in self.results:
-            if isinstance(golden, CheckedGolden):
-                replay = "" if golden.ok else _next(golden, alone=alone)
-                more: dict[str, Any] = {"ok": golden.ok, "evidence": golden.message, "replay": replay}
-                yield judged("golden check", Place(item=golden.name), golden.status, **more)
+            replay = "" if golden.ok else _next(golden, alone=alone)
+            more: dict[str, Any] = {"ok": golden.ok, "evidence": golden.message, "replay": replay}
+            yield judged("golden check", Place(item=golden.name), golden.status, **more)
 
     def page(self) -> Page:
         """Return a row per golden, those that do not hold first; in HTML each with its curves."""
-        checked = [result for result in self.results if isinstance(result, CheckedGolden)]
-        accepted = [result for result in self.results if isinstance(result, AcceptedGolden)]
-        rows = [listed_row(result) for result in self.results if isinstance(result, GoldenRow)]
-        in_order = sorted(checked, key=lambda result: result.ok)
-        compared: list[CheckedGolden | AcceptedGolden] = [*in_order, *accepted]
-        page = usual_page(self)
+        page = usual_page(self, wrong="failed")
+        in_order = sorted(self.results, key=lambda result: result.ok)
         return replace(
             page,
-            state=state_of_goldens(self),
-            closing=_closing(self, checked, accepted),
-            blocks=[
-                *_checked_blocks(checked, page.failing),
-                Table(heads=ACCEPT_HEADS, rows=[accepted_row(result) for result in accepted], wide=ACCEPT_HEADS[-1:]),
-                Table(heads=LIST_HEADS, rows=rows, wide=LIST_HEADS[-1:]),
-                *(_fold(result, place, len(compared) <= OPEN) for place, result in enumerate(compared)),
-            ],
-            hint="--verbose prints every golden" if checked else "",
+            closing=checked_sentence(self.results),
+            blocks=[*_checked_blocks(in_order, page.failing), *_folds(in_order)],
+            hint="--verbose prints every golden" if in_order else "",
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenAcceptDocument(GoldenDocument):
+    """What `--json` of a golden command writes."""
+
+    command: Literal["golden accept"] = "golden accept"
+    results: tuple[AcceptedGolden, ...]
+
+    def page(self) -> Page:
+        """Return a row per golden, with old and new; in HTML each with its curves."""
+        changes = Counter(result.change for result in self.results)
+        listed = ", ".join(f"{number} {change}" for change, number in changes.items()) or "none accepted"
+        rows = [accepted_row(result) for result in self.results]
+        return replace(
+            usual_page(self, wrong="failed"),
+            closing=f"{plural(len(self.results), 'golden')}: {listed}",
+            blocks=[Table(heads=ACCEPT_HEADS, rows=rows, wide=ACCEPT_HEADS[-1:]), *_folds(self.results)],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenRows(GoldenDocument):
+    """The goldens in files."""
+
+    results: tuple[GoldenRow, ...]
+
+    def page(self) -> Page:
+        """Return a row per golden."""
+        none = "no goldens yet; `samebits golden accept --matrix NAME --reason '...'` makes them"
+        rows = [listed_row(result) for result in self.results]
+        return replace(
+            usual_page(self, wrong="failed"),
+            closing=plural(len(self.results), "golden") if self.results or self.problems else none,
+            blocks=[Table(heads=LIST_HEADS, rows=rows, wide=LIST_HEADS[-1:])],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenListDocument(GoldenRows):
+    """What `--json` of a golden command writes."""
+
+    command: Literal["golden list"] = "golden list"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenShowDocument(GoldenRows):
+    """What `--json` of a golden command writes."""
+
+    command: Literal["golden show"] = "golden show"
 
 
 CHECK_HEADS = ("golden", "status", "basis", "first change", "ulps", "relative", "allowed", "seen in")
@@ -246,27 +291,16 @@ def state_of_golden(result: CheckedGolden) -> State:
     return "passed" if result.ok else "incomplete" if result.exit_code == 3 else "failed"
 
 
-def state_of_goldens(document: GoldenDocument) -> State:
-    """Return what all goldens come to; a check of none is incomplete."""
-    checked = [result for result in document.results if isinstance(result, CheckedGolden)]
-    states = {state_of_golden(result) for result in checked}
-    if "failed" in states or any(problem.exit_code != 3 for problem in document.problems):
-        return "failed"
-    empty = document.command == "golden check" and not checked
-    return "incomplete" if "incomplete" in states or document.problems or empty else "passed"
-
-
 OPEN = 3
 """So many goldens are shown unfolded; of more, only those that do not hold."""
 
 
 def _checked_blocks(results: Sequence[CheckedGolden], failing: Sequence[Failing]) -> list[Block]:
     """Return a row per golden, what each says that no group of failures says, and how much of its bound each uses."""
-    ordered = sorted(results, key=lambda result: result.ok)
-    bad = [number for number, result in enumerate(ordered) if not result.ok]
+    bad = [number for number, result in enumerate(results) if not result.ok]
     table = Table(
         heads=CHECK_HEADS,
-        rows=[checked_row(result) for result in ordered],
+        rows=[checked_row(result) for result in results],
         title="Goldens",
         bad=bad,
         wide=CHECK_HEADS[3:4],
@@ -287,6 +321,10 @@ def _checked_blocks(results: Sequence[CheckedGolden], failing: Sequence[Failing]
     )
     chart = Chart(name="used", label=label, draw=lambda: bounds_used(used))
     return [table, lines, *([chart] if len(used) > 1 else [])]
+
+
+def _folds(results: Sequence[CheckedGolden | AcceptedGolden]) -> list[Fold]:
+    return [_fold(result, place, len(results) <= OPEN) for place, result in enumerate(results)]
 
 
 def _fold(result: CheckedGolden | AcceptedGolden, place: int, unfolded: bool) -> Fold:
@@ -340,17 +378,6 @@ def _charts(steps: Sequence[GoldenCurveStep], place: int, names: tuple[str, str]
         ),
         Chart(name=f"norm-{place}", label=norm, draw=lambda: curves(values, "norm", "norm of all gradients", names)),
     ]
-
-
-def _closing(document: GoldenDocument, checked: Sequence[CheckedGolden], accepted: Sequence[AcceptedGolden]) -> str:
-    if document.command == "golden check":
-        return checked_sentence(checked)
-    count = plural(len(document.results), "golden")
-    if document.command == "golden accept":
-        changes = Counter(result.change for result in accepted)
-        return f"{count}: {', '.join(f'{number} {change}' for change, number in changes.items()) or 'none accepted'}"
-    none = "no goldens yet; `samebits golden accept --matrix NAME --reason '...'` makes them"
-    return count if document.results or document.problems else none
 
 
 STEP_HEADS = ("step", "old loss", "new loss", "ulps", "allowed", "old norm of gradients", "new norm of gradients")

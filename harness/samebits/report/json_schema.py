@@ -9,8 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, field, fields, make_dataclass
-from typing import Any, Literal, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -24,25 +23,10 @@ from samebits.report.changes.diff_document import DiffDocument
 from samebits.report.document import SCHEMA
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
-from samebits.train.golden.accept import AcceptedGolden
-from samebits.train.golden.check import CheckedGolden
 
 SCHEMA_FILE = "samebits-2.schema.json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REF = "#/$defs/{name}"
-
-
-def _golden_document(command: str, row: type) -> type:
-    """Return the record of one `golden` command: four share `GoldenDocument`, and msgspec takes no union of records."""
-    hints = get_type_hints(golden.GoldenDocument)
-    hints |= {"command": Literal[f"golden {command}"], "results": tuple[row, ...]}  # type: ignore[valid-type]
-    # What has a default may be missing, as in documents of older versions.
-    listed = [
-        (part.name, hints[part.name], field(default=part.default) if part.default is not MISSING else field())
-        for part in fields(golden.GoldenDocument)
-    ]
-    name = f"Golden{command.capitalize()}Document"
-    return make_dataclass(name, listed, kw_only=True, namespace={"__doc__": golden.GoldenDocument.__doc__})
 
 
 RECORDS: tuple[type, ...] = (
@@ -54,10 +38,10 @@ RECORDS: tuple[type, ...] = (
     compile_model.StepsDocument,
     tune.TuneDocument,
     train.TrainDocument,
-    _golden_document("check", CheckedGolden),
-    _golden_document("accept", AcceptedGolden),
-    _golden_document("list", golden.GoldenRow),
-    _golden_document("show", golden.GoldenRow),
+    golden.GoldenCheckDocument,
+    golden.GoldenAcceptDocument,
+    golden.GoldenListDocument,
+    golden.GoldenShowDocument,
     snapshots.AcceptDocument,
     bisect.BisectDocument,
     claims.ClaimsDocument,

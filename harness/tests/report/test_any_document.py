@@ -12,7 +12,7 @@ from samebits.errors import RequestError
 from samebits.report.any_document import join_heads, join_shards, read_any_document
 from samebits.report.check import Document
 from samebits.report.document import to_json
-from samebits.report.golden import GoldenDocument
+from samebits.report.golden import GoldenListDocument
 from samebits.report.html.sections import section_of
 from samebits.report.json_schema import RECORDS
 from samebits.schema.pair_facts import SideSource
@@ -36,7 +36,7 @@ def test_a_check_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_golden_document_is_the_record_of_its_command(tmp_path: Path) -> None:
-    file, written = tmp_path / "golden.json", GoldenDocument(command="golden list", environment=None, results=())
+    file, written = tmp_path / "golden.json", GoldenListDocument(environment=None, results=())
     file.write_text(to_json(written))
     assert read_any_document(file) == written
 
@@ -118,7 +118,7 @@ def test_a_missing_shard_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_documents_of_several_commands_stay_apart(tmp_path: Path) -> None:
-    golden = GoldenDocument(command="golden list", environment=None, results=())
+    golden = GoldenListDocument(environment=None, results=())
     documents = [(tmp_path / "a.json", document(result())), (tmp_path / "b.json", golden)]
     assert [name for name, _ in join_shards(documents)] == ["a.json", "b.json"]
 

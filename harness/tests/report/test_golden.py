@@ -8,7 +8,7 @@ import pytest
 
 from samebits.report.any_document import read_any_document
 from samebits.report.document import to_json
-from samebits.report.golden import OPEN, GoldenDocument, GoldenRow
+from samebits.report.golden import OPEN, GoldenAcceptDocument, GoldenCheckDocument, GoldenListDocument, GoldenRow
 from samebits.report.html.charts import svg
 from samebits.report.html.sections import section_of
 from samebits.report.markdown import LINES
@@ -63,7 +63,7 @@ def test_shares_of_bounds_are_drawn_of_several() -> None:
 @pytest.mark.parametrize(("status", "state"), [("missing", "failed"), ("damaged", "failed"), ("not run", "incomplete")])
 def test_what_was_not_compared_has_no_curves(status: str, state: str) -> None:
     result = CheckedGolden(name="m/a", status=status, message="why")  # type: ignore[arg-type]
-    section = section_of(GoldenDocument(command="golden check", environment=HERE, results=(result,)))
+    section = section_of(GoldenCheckDocument(environment=HERE, results=(result,)))
     assert (section.page.state, section.charts) == (state, {}) and "why" in section.page.headline
 
 
@@ -71,33 +71,36 @@ def test_an_accepted_change_shows_old_and_new(tmp_path: Path) -> None:
     run = run_record(nudge={7: 3})
     candidate = GoldenCandidate(matrix="toy", config=CONFIG, run=run, evidence=evidence(run), here=HERE)
     _, accepted = make_golden(model(tmp_path), candidate, allowed(tmp_path), golden())
-    section = section_of(GoldenDocument(command="golden accept", environment=HERE, results=(accepted,)))
+    section = section_of(GoldenAcceptDocument(environment=HERE, results=(accepted,)))
     assert (section.page.state, section.page.headline) == ("passed", "1 golden: 1 changed")
     assert ">before<" in svg(section.charts["loss-0"]) and ">accepted<" in svg(section.charts["loss-0"])
 
 
 def test_what_could_not_be_accepted_fails() -> None:
     problem = Problem(pair="m/a", message="the tree is not clean", exit_code=2)
-    document = GoldenDocument(command="golden accept", environment=HERE, results=(), problems=(problem,))
+    document = GoldenAcceptDocument(environment=HERE, results=(), problems=(problem,))
     section = section_of(document)
     assert (section.page.state, section.page.headline) == ("failed", "1 problem: m/a: the tree is not clean")
 
 
 def test_goldens_are_listed() -> None:
     row = GoldenRow.of(golden(), Path("goldens/cpu/toy__one.json"))
-    section = section_of(GoldenDocument(command="golden list", environment=None, results=(row,)))
+    section = section_of(GoldenListDocument(environment=None, results=(row,)))
     assert (section.page.state, section.page.headline) == ("passed", "1 golden")
     assert "<td>toy/one</td>" in section.body and "made by hand" in section.body
 
 
-@pytest.mark.parametrize("command", ["golden check", "golden accept"])
-def test_a_document_of_before_opens(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_document_of_before_opens(checked: bool, tmp_path: Path) -> None:
     """Without curves, which came later."""
     file = tmp_path / "golden.json"
     check = CheckedGolden(name="m/a", status="same", message="same bits", lane="exact", max_ulp=0)
     accept = AcceptedGolden(name="m/a", path="x", change="new", new_loss="0x1p+0")
-    result = check if command == "golden check" else accept
-    text = to_json(GoldenDocument(command=command, environment=HERE, results=(result,)))
+    text = to_json(
+        GoldenCheckDocument(environment=HERE, results=(check,))
+        if checked
+        else GoldenAcceptDocument(environment=HERE, results=(accept,))
+    )
     for key in ('"steps": [],', '"changed": [],', '"changed_count": 0', '"steps": []'):
         text = text.replace(key, "")
     file.write_text(re.sub(r",(\s*})", r"\1", text))

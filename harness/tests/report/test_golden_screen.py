@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from samebits.report.golden import GoldenDocument, GoldenRow, checked_row, golden_blocks
+from samebits.report.golden import GoldenCheckDocument, GoldenListDocument, GoldenRow, checked_row, golden_blocks
 from samebits.report.terminal import LINES, height, show_blocks
 from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
@@ -35,8 +35,8 @@ def screen(results: Sequence[CheckedGolden], *, verbose: bool = False) -> list[s
     return pages.screen(checked(*results), width=250, verbose=verbose)
 
 
-def checked(*results: CheckedGolden) -> GoldenDocument:
-    return GoldenDocument(command="golden check", environment=HERE, results=results)
+def checked(*results: CheckedGolden) -> GoldenCheckDocument:
+    return GoldenCheckDocument(environment=HERE, results=results)
 
 
 def test_it_fits_on_a_screen() -> None:
@@ -101,7 +101,7 @@ def test_numbers_are_whole_in_a_narrow_terminal(width: int) -> None:
     row = replace(GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json")), reason="because " * 30, drift=-1.25e-7)
     changed = replace(golden("pipeline_sharding/zero1_pp_explicit"), relative=1.234e-5, bound=5, ulps=123456789)
     changed = replace(changed, first_step=17, first_leaf="gradient/layers/attention_norm")
-    listed = GoldenDocument(command="golden list", environment=None, results=(row,))
+    listed = GoldenListDocument(environment=None, results=(row,))
     file = io.StringIO()
     to = Console(file=file, width=width, force_terminal=True, color_system=None)
     show_blocks(to, golden_blocks(sample(), Path("f")))
@@ -126,7 +126,7 @@ def test_names_are_whole_beside_a_long_reason() -> None:
     rows = [GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json"))]
     names = [f"pipeline_sharding/zero1_pp_explicit_{number}" for number in range(3)]
     listed = tuple(replace(row, name=name, reason="because " * 60) for row in rows for name in names)
-    text = "\n".join(pages.screen(GoldenDocument(command="golden list", environment=None, results=listed), width=70))
+    text = "\n".join(pages.screen(GoldenListDocument(environment=None, results=listed), width=70))
     assert all(name in text for name in names)
 
 

@@ -19,7 +19,7 @@ from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.report.defaults import DefaultsDocument
 from samebits.report.faults import FaultTable
 from samebits.report.findings import JUDGING, what_was_found
-from samebits.report.golden import GoldenDocument
+from samebits.report.golden import GoldenCheckDocument
 from samebits.report.list import Listing
 from samebits.report.prove import ProofDocument
 from samebits.report.prove_model import StepDocument
@@ -83,8 +83,8 @@ CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
         ("hybrid/b against a", "bitwise", "different"),
     ),
     "golden check": (
-        blank(GoldenDocument, command="golden check", results=(blank(CheckedGolden, name="m/r", status="same"),)),
-        blank(GoldenDocument, command="golden check", results=(blank(CheckedGolden, name="m/r", status="changed"),)),
+        blank(GoldenCheckDocument, results=(blank(CheckedGolden, name="m/r", status="same"),)),
+        blank(GoldenCheckDocument, results=(blank(CheckedGolden, name="m/r", status="changed"),)),
         ("m/r", "same", "changed"),
     ),
     "claims": (

@@ -6,7 +6,7 @@ from typing import Any
 
 from samebits.report.compile import CompileDocument, summarise
 from samebits.report.compile_model import CompiledStep, StepsDocument
-from samebits.report.golden import GoldenDocument
+from samebits.report.golden import GoldenCheckDocument
 from samebits.report.train import TrainDocument, TrainSummary, envelope_record
 from samebits.report.tune import TuneDocument, summarise_tuned
 from samebits.schema.program_facts import (
@@ -267,8 +267,8 @@ def trained(*runs: RunRecord, expected: Mapping[str, str] | None = None, noise: 
     return TrainDocument(**{**usual, **given})
 
 
-def checked_goldens(*names: str, elsewhere: bool = False, **given: Any) -> GoldenDocument:
+def checked_goldens(*names: str, elsewhere: bool = False, **given: Any) -> GoldenCheckDocument:
     """Goldens of one recorded run, held against a run that was changed."""
     here = ELSEWHERE if elsewhere else HERE
     results = tuple(replace(check_golden(golden(), run_record(**given), here), name=name) for name in names)
-    return GoldenDocument(command="golden check", environment=here, results=results)
+    return GoldenCheckDocument(environment=here, results=results)
