@@ -22,11 +22,7 @@ from samebits.schema.meshes import MeshSpec
 
 
 def advise_mesh(chosen: AdviseOptions, run: CommandRun) -> AdviseDocument:
-    """Judge the parallelisms of a mesh by published figures; with `--compile`, compile the MLP beside.
-
-    Raises:
-        RequestError: a chip or a model is unknown, or they do not fit together.
-    """
+    """Judge the parallelisms of a mesh by published figures; with `--compile`, compile the MLP beside."""
     chip = chip_of(chosen.target)
     if chosen.dtype not in WIDTHS:
         raise RequestError(f"--dtype {chosen.dtype}: expected one of {', '.join(WIDTHS)}")

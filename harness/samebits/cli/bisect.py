@@ -99,9 +99,6 @@ class PointOptions:
 
         Args:
             names: the fields that must be given.
-
-        Raises:
-            RequestError: one is missing.
         """
         missing = [f"--{name}" for name in names if not getattr(self, name)]
         if missing:
@@ -165,11 +162,7 @@ def bisect_commits(chosen: CommitsOptions) -> int:
 
 
 def _toolchain(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str, Search]:
-    """Return the search among pinned packages, with its name.
-
-    Raises:
-        RequestError: an option of the other search is there too.
-    """
+    """Return the search among pinned packages, with its name."""
     assert chosen.toolchain is not None
     of_commits = {"--good": chosen.good, "--bad": chosen.bad, "--whole": chosen.whole or None, "--setup": chosen.setup}
     wrong = next((name for name, value in of_commits.items() if value is not None), None)
@@ -183,11 +176,7 @@ def _toolchain(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[st
 
 
 def _commits(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str, Search]:
-    """Return the search among commits, with its name.
-
-    Raises:
-        RequestError: an end is missing, or an option does not fit.
-    """
+    """Return the search among commits, with its name."""
     if chosen.good is None or chosen.bad is None:
         raise RequestError("give both ends: --good REV, which passes, and --bad REV, which fails")
     if chosen.setup is not None and not chosen.whole:
@@ -266,11 +255,7 @@ def _reject_tpu() -> None:
 
 
 def reject_backend(name: str) -> None:
-    """Say why two backends cannot be compared.
-
-    Raises:
-        RequestError: always; one process runs both sides on one backend.
-    """
+    """Say why two backends cannot be compared."""
     import jax
 
     here = jax.default_backend()
@@ -320,11 +305,7 @@ class MeshOptions(ConfigOptions, FailingPoint, SearchOptions):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes of `--size`, by name.
-
-        Raises:
-            RequestError: one is not a positive integer.
-        """
+        """The sizes of `--size`, by name."""
         return {name: _integer(name, text) for name, text in (_split("--size", size) for size in self.size)}
 
 
@@ -361,11 +342,7 @@ def _config_search(chosen: MeshOptions, sizes: dict[str, int], session: Session)
 
 
 def _pair_search(chosen: MeshOptions, sizes: dict[str, int], session: Session) -> int:
-    """Search from one failing point of a pair.
-
-    Raises:
-        RequestError: the point is not complete.
-    """
+    """Search from one failing point of a pair."""
     values = {name: _number(name, text) for name, text in (_split("--value", value) for value in chosen.value)}
     chosen.require("variant", "case", "mesh")
     from samebits.bisect.mesh import bisect_mesh as search
@@ -423,11 +400,7 @@ class EndpointOptions(TrainingChoice, SearchOptions):
     root: options.Tree = None
 
     def endpoints(self) -> EndpointsRequest:
-        """Return the two trainings, once as many devices as they need are started.
-
-        Raises:
-            RequestError: as `endpoints_of`.
-        """
+        """Return the two trainings, once as many devices as they need are started."""
         from samebits.bisect.endpoints import EndpointsRequest, endpoints_of
         from samebits.host import environment
         from samebits.schema.meshes import MeshSpec
@@ -538,11 +511,7 @@ class TensorsOptions(PointOptions, TwoFunctions, EndpointOptions):
         return record_of(PointRequest, self, pair=self.names[0], **named)
 
     def pair(self) -> Pair:
-        """Return the declared pair, or the two functions as one.
-
-        Raises:
-            RequestError: there is none of that name, or an argument of the functions is malformed.
-        """
+        """Return the declared pair, or the two functions as one."""
         from samebits.programs.catalogue import Locator, load
 
         if len(self.names) == 1:
@@ -591,11 +560,7 @@ def _of_pair(chosen: TensorsOptions) -> SearchFinding:
 
 
 def _require_one_kind(chosen: TensorsOptions) -> None:
-    """Raise unless the options are those of a training, of a pair, or of two functions.
-
-    Raises:
-        RequestError: they are mixed.
-    """
+    """Raise unless the options are those of a training, of a pair, or of two functions."""
     if len(chosen.names) > 2:
         raise RequestError(f"got {len(chosen.names)} names; expected a PAIR, or two functions as MODULE:FUNCTION")
     kinds = {0: "a training", 1: "a pair", 2: "two functions"}

@@ -53,11 +53,7 @@ class CheckOptions(
         return ["check", *words_of(self, *groups, but=alone)]
 
     def require_consistent(self) -> None:
-        """Reject options that contradict each other.
-
-        Raises:
-            RequestError: two do.
-        """
+        """Reject options that contradict each other."""
         self.alone_only("workers", "memory", "timeout", "resume", "journal", "shard", "shake", "ray", "budget")
         if self.shake and self.ray is not None:
             raise RequestError(

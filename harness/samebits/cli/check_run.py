@@ -299,9 +299,6 @@ def check_elsewhere(words: Sequence[str], variables: Mapping[str, str]) -> Docum
 
     Returns:
         Its document, whatever its exit code: failing results are in it.
-
-    Raises:
-        CouldNotRun: it wrote no document.
     """
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         path = Path(folder) / "check.json"

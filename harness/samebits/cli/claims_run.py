@@ -69,11 +69,7 @@ class ClaimInputs:
 
 
 def judge_claims(chosen: ClaimsOptions, run: CommandRun) -> ClaimsDocument:
-    """Make a row for each claim: run what it needs in several processes, and read what they wrote.
-
-    Raises:
-        RequestError: there is no such claim.
-    """
+    """Make a row for each claim: run what it needs in several processes, and read what they wrote."""
     inputs, gathered, stop = _claims_of(chosen, run), JobResults(), threading.Event()
     with (
         run.partial("interrupted; what ended so far is shown"),
@@ -124,11 +120,7 @@ def _jobs(chosen: ClaimsOptions, inputs: ClaimInputs, folder: Path) -> list[Clai
 
 
 def _claims_of(chosen: ClaimsOptions, run: CommandRun) -> ClaimInputs:
-    """Return the claims asked for, by pair.
-
-    Raises:
-        RequestError: there are none, with the known ones.
-    """
+    """Return the claims asked for, by pair."""
     ids, tree = chosen.claim, chosen.root or default_root()
     pairs: dict[str, tuple[Pair, tuple[Documented, ...]]] = {}
     known: list[str] = []

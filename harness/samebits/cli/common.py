@@ -1,4 +1,7 @@
-"""What every command shares: errors as one line, and exit codes."""
+"""What every command shares: errors as one line, and exit codes.
+
+A wrong request is a `RequestError` wherever it is noticed; docstrings of this room do not repeat it.
+"""
 
 from __future__ import annotations
 

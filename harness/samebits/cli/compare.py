@@ -67,19 +67,11 @@ class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
     platform: options.Platform = None
 
     def statics(self) -> dict[str, Any]:
-        """Return the static arguments by name.
-
-        Raises:
-            RequestError: one is no `NAME=VALUE`, or its value is no Python literal.
-        """
+        """Return the static arguments by name."""
         return static_values(self.static)
 
     def renamed(self) -> dict[str, str]:
-        """Return what the second function calls each argument, by declared name.
-
-        Raises:
-            RequestError: one is no `NAME=OTHER`.
-        """
+        """Return what the second function calls each argument, by declared name."""
         return _assignments("--rename", self.rename, "q=query")
 
     def words(self, command: str = "compare") -> str:
@@ -89,11 +81,7 @@ class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
 
 
 def static_values(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Return the values of `--static` by name: Python literals or other words, such as the name of an activation.
-
-    Raises:
-        RequestError: one is not of the form `NAME=VALUE`.
-    """
+    """Return the values of `--static` by name: Python literals or other words, such as the name of an activation."""
     values = {}
     for name, text in _assignments("--static", texts, "eps=1e-6").items():
         try:

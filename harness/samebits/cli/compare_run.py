@@ -39,11 +39,7 @@ from samebits.schema.values import Integers, Normal
 
 
 def compare_functions(chosen: CompareFunctionsOptions, run: CommandRun) -> Document:
-    """Compare two functions, in this process; messages name options in place of the entries of a declaration.
-
-    Raises:
-        RequestError: there is no argument, or one is malformed, or the platform task for does not start.
-    """
+    """Compare two functions, in this process; messages name options in place of the entries of a declaration."""
     run.worded = lambda text: re.sub(r"^pair '\w+': ", "", in_options(text))  # the problem names the functions itself
     assuming = not chosen.no_assumptions
     effort = Effort(assuming=assuming, budget=chosen.budget)
@@ -141,11 +137,7 @@ def anything_drawn(words: Sequence[str]) -> list[str]:
 
 
 def _check_axes(args: Mapping[str, Arg], mesh: MeshSpec) -> None:
-    """Reject an argument that is split over an axis which the mesh of the command lacks.
-
-    Raises:
-        RequestError: it names the argument and the axis.
-    """
+    """Reject an argument that is split over an axis which the mesh of the command lacks."""
     known = [name for name, _ in mesh.axes]
     for name, arg in args.items():
         for entry in arg.spec:
@@ -158,11 +150,7 @@ def _check_axes(args: Mapping[str, Arg], mesh: MeshSpec) -> None:
 
 
 def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
-    """Return the functions as a pair.
-
-    Raises:
-        RequestError: there is no argument, or one is malformed.
-    """
+    """Return the functions as a pair."""
     args = parse_arguments(chosen.arg)
     if not args:
         raise RequestError(

@@ -37,11 +37,7 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
     no_cache: options.NoCache = False
 
     def targets(self) -> tuple[Target, ...]:
-        """Return what is compiled for.
-
-        Raises:
-            RequestError: there is no such target.
-        """
+        """Return what is compiled for."""
         return tuple(Target(name=name) for name in dict.fromkeys(self.target))
 
 

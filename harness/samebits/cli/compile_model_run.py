@@ -20,11 +20,7 @@ from samebits.train.request import load_model
 
 
 def compile_model(chosen: CompileOptions, settings: EngineSettings, run: CommandRun) -> StepsDocument:
-    """Compile the training steps of a preset, beside the published figures.
-
-    Raises:
-        RequestError: there is no such preset or run, or more than one target.
-    """
+    """Compile the training steps of a preset, beside the published figures."""
     tree = chosen.root or default_root()
     preset = _preset(load_model(tree), chosen.preset)
     targets = chosen.targets()
@@ -85,11 +81,7 @@ def _preset(model: Model, name: str | None) -> Preset:
 
 
 def _runs(preset: Preset, names: Sequence[str]) -> list[Config]:
-    """Return the runs of a preset that are named; all by default.
-
-    Raises:
-        RequestError: there is no such run.
-    """
+    """Return the runs of a preset that are named; all by default."""
     named = {config.name: config for config in preset.runs}
     for name in names:
         if name not in named:

@@ -49,11 +49,7 @@ Declared = list[tuple[Locator, Pair]]
 def compile_pairs(
     chosen: CompileOptions, request: CompileRequest, settings: EngineSettings, run: CommandRun
 ) -> CompileDocument:
-    """Compile a request, and show each case on each target in the order of the declarations.
-
-    Raises:
-        RequestError: a pair that was named declares no production shapes, or no pair does.
-    """
+    """Compile a request, and show each case on each target in the order of the declarations."""
     pairs, without = _declaring(
         chosen,
         run,
@@ -95,11 +91,7 @@ def compile_pairs(
 def tune_pairs(
     chosen: CompileOptions, request: CompileRequest, settings: EngineSettings, run: CommandRun
 ) -> TuneDocument:
-    """Try the declared values of a request's pairs, and show each case in the order of the declarations.
-
-    Raises:
-        RequestError: a pair that was named declares no values, or no pair does.
-    """
+    """Try the declared values of a request's pairs, and show each case in the order of the declarations."""
     pairs, _ = _declaring(
         chosen,
         run,
@@ -141,11 +133,7 @@ def tune_pairs(
 def _declaring(
     chosen: CompileOptions, run: CommandRun, has: Callable[[RealSize], bool], lacks: str
 ) -> tuple[Declared, list[str]]:
-    """Load the pairs with a production shape that has what is needed, and name those without.
-
-    Raises:
-        RequestError: a pair that was named is without, or all are.
-    """
+    """Load the pairs with a production shape that has what is needed, and name those without."""
     declared = load_pairs(chosen.pairs, chosen.root, run)
     pairs = [(locator, pair) for locator, pair in declared if any(map(has, pair.compiled))]
     without = [pair.name for _, pair in declared if not any(map(has, pair.compiled))]

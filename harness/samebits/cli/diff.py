@@ -45,12 +45,7 @@ def diff(chosen: DiffOptions) -> int:
 
 
 def compare_files(chosen: DiffOptions, run: CommandRun) -> DiffDocument:
-    """Compare two documents.
-
-    Raises:
-        RequestError: a file is not a document of a command with verdicts, or they are of two commands.
-        CouldNotRun: the documents have no result in common.
-    """
+    """Compare two documents."""
     from samebits.report.any_document import read_any_document
     from samebits.report.changes.diff import compare_documents
     from samebits.report.changes.diff_document import Slower, diff_outcomes

@@ -30,9 +30,6 @@ def run_together(work: Work, chosen: JsonOption, group: ProcessGroup) -> int:
 
     Returns:
         The exit code of process 0, in all of them.
-
-    Raises:
-        SamebitsError: nothing can be done as requested; where a process is gone, this one ends at once.
     """
     if group.number:
         _silence()
@@ -68,11 +65,7 @@ class CommonRun(CommandRun):
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[dict[str, str]]:
-        """Load inside what the command works on; what it is about to do goes into the mapping, as text by name.
-
-        Raises:
-            RequestError: another process could not load it, or a process differs.
-        """
+        """Load inside what the command works on; what it is about to do goes into the mapping, as text by name."""
         points: dict[str, str] = {}
         failure = None
         try:

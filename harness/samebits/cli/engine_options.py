@@ -52,11 +52,7 @@ class WorkerOptions:
     ] = None
 
     def engine_settings(self) -> EngineSettings:
-        """Return the settings of the engine.
-
-        Raises:
-            RequestError: two options contradict each other, or a size is malformed.
-        """
+        """Return the settings of the engine."""
         from samebits.engine.run_work import EngineSettings, usual_settings
 
         self._require_consistent()
@@ -109,9 +105,6 @@ class ClusterOptions(WorkerOptions):
 
         Args:
             platform: where items run; jax chooses by default, and the CPU on Ray.
-
-        Raises:
-            RequestError: two options contradict each other, or a size is malformed.
         """
         if self.ray_task and self.ray is None:
             raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
@@ -162,9 +155,6 @@ class EngineOptions(ClusterOptions):
             shard: the text of `--shard`.
             fresh: whether remembered results are ignored.
             platform: where items run; jax chooses by default, and the CPU on Ray.
-
-        Raises:
-            RequestError: two options contradict each other, or a size or a shard is malformed.
         """
         from samebits.engine.work import Shard
 
@@ -179,9 +169,6 @@ class EngineOptions(ClusterOptions):
         Args:
             shard, fresh: as in `engine_settings`.
             devices: of the CPU; as many as the environment says by default.
-
-        Raises:
-            RequestError: as `engine_settings`.
         """
         from samebits.host import environment
 
@@ -194,9 +181,6 @@ class EngineOptions(ClusterOptions):
 
         Args:
             what: the command, as in "prove model".
-
-        Raises:
-            RequestError: one was given.
         """
         for name in given(self, WorkerOptions, ClusterOptions, EngineOptions):
             if name != "--in-process":  # which is what such a command does anyway
@@ -232,11 +216,7 @@ class DistributedOptions:
     ] = 600
 
     def spanning(self) -> DistributedRequest | None:
-        """Return what is said about the processes; None where this one is alone.
-
-        Raises:
-            RequestError: the options do not go together.
-        """
+        """Return what is said about the processes; None where this one is alone."""
         for name in VARIABLES:  # processes that are started from here are not among those meant
             os.environ.pop(name, None)
         if not self.distributed:
@@ -256,9 +236,6 @@ class DistributedOptions:
 
         Args:
             names: the fields of these options.
-
-        Raises:
-            RequestError: one was given, and `--distributed` too.
         """
         for name in names:
             if self.distributed and getattr(self, name) not in (None, False):
@@ -271,9 +248,6 @@ def started(request: DistributedRequest | None) -> ProcessGroup | None:
 
     Args:
         request: None where this process is alone.
-
-    Raises:
-        RequestError: the others are not reached.
     """
     if request is None:
         return None

@@ -21,11 +21,7 @@ from samebits.report.faults import FaultTable, fault_lines
 
 
 def plant_faults(chosen: FaultsOptions, settings: EngineSettings, run: CommandRun) -> FaultTable:
-    """Plant faults and check each, in the order of their tables.
-
-    Raises:
-        RequestError: there are none, or a pattern fits none.
-    """
+    """Plant faults and check each, in the order of their tables."""
     tree = (chosen.root or default_root()).resolve()
     numbers = _numbers(chosen, tree)
     # Else each fault would fail by itself on an accelerator that is in use.
@@ -51,11 +47,7 @@ def plant_faults(chosen: FaultsOptions, settings: EngineSettings, run: CommandRu
 
 
 def _numbers(chosen: FaultsOptions, tree: Path) -> list[int]:
-    """Return the numbers of the faults that the patterns name.
-
-    Raises:
-        RequestError: there are none, or a pattern fits none.
-    """
+    """Return the numbers of the faults that the patterns name."""
     known = planted.all_faults(tree)
     of_pairs = [number for number, fault in enumerate(known) if _fits(fault.pair, chosen.patterns)]
     pairs = list(dict.fromkeys(fault.pair for fault in known))

@@ -36,11 +36,7 @@ GoldenFile = tuple[Path, Golden]
 
 
 def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: CommandRun) -> GoldenCheckDocument:
-    """Compare today's runs with their goldens; without a name, every run of each matrix that has goldens here.
-
-    Raises:
-        RequestError: there is no such matrix or configuration.
-    """
+    """Compare today's runs with their goldens; without a name, every run of each matrix that has goldens here."""
     tree = chosen.root or default_root()
     model = load_model(tree)
     selected(model, chosen.matrix, chosen.config)
@@ -75,11 +71,7 @@ def check_goldens(chosen: GoldenCheckOptions, settings: EngineSettings, run: Com
 
 
 def accept_runs(chosen: GoldenAcceptOptions, run: CommandRun) -> GoldenAcceptDocument:
-    """Make today's runs the goldens; one that fails is a problem, and the others go on.
-
-    Raises:
-        RequestError: goldens may not be accepted now, or there is no such run.
-    """
+    """Make today's runs the goldens; one that fails is a problem, and the others go on."""
     tree = chosen.root or default_root()
     model = load_model(tree)
     runs = selected(model, chosen.matrix, chosen.config)
@@ -107,11 +99,7 @@ def _record(run: CommandRun, name: str, error: SamebitsError) -> None:
 
 
 def list_goldens(chosen: GoldenListOptions, run: CommandRun) -> GoldenListDocument:
-    """List the goldens of a tree; a damaged file is one line, and the others are listed.
-
-    Raises:
-        RequestError: a matrix is unknown.
-    """
+    """List the goldens of a tree; a damaged file is one line, and the others are listed."""
     model = load_model(chosen.root or default_root())
     known = [matrix.name for matrix in model.matrices]
     for name in chosen.matrix:
@@ -124,11 +112,7 @@ def list_goldens(chosen: GoldenListOptions, run: CommandRun) -> GoldenListDocume
 
 
 def show_goldens(chosen: GoldenShowOptions, run: CommandRun) -> GoldenShowDocument:
-    """Print goldens with their evidence, their history and all losses, in place of a page.
-
-    Raises:
-        RequestError: there is no golden of that name.
-    """
+    """Print goldens with their evidence, their history and all losses, in place of a page."""
     paths = golden_paths(load_model(chosen.root or default_root()))
     names, stems = sorted({_name(path) for path in paths}), {path.stem for path in paths}
     for name in chosen.config:

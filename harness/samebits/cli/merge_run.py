@@ -32,11 +32,7 @@ from samebits.schema.result import Problem
 
 
 def merge_shards(chosen: MergeOptions, run: CommandRun) -> Document:
-    """Join the shards of a check: of the time and commit of the shard that began last.
-
-    Raises:
-        RequestError: a file is not of a check, or they are not of one.
-    """
+    """Join the shards of a check: of the time and commit of the shard that began last."""
     files = [read_shard(path) for path in chosen.files]
     parts = require_same_request(files)
     wanted, here = files[0].request, files[0].document.environment

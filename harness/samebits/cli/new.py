@@ -122,11 +122,7 @@ def new(chosen: NewOptions) -> int:
 
 
 def _pair(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
-    """Return the files of a pair by path, and what to say about them.
-
-    Raises:
-        RequestError: the name cannot name a pair, or a function does not take such arguments.
-    """
+    """Return the files of a pair by path, and what to say about them."""
     name = chosen.name or ""
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
         raise RequestError(f"'{name}' cannot name a pair; expected a Python identifier such as rope or rms_norm")
@@ -148,11 +144,7 @@ def _pair(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
 
 
 def _workflow(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
-    """Return the workflow by its path.
-
-    Raises:
-        RequestError: the action is not spelled as GitHub does.
-    """
+    """Return the workflow by its path."""
     if chosen.functions or chosen.arg or chosen.static:
         raise RequestError("--ci goes with --action and --root alone")
     path, text = workflow(chosen.tree, chosen.action)
@@ -160,12 +152,7 @@ def _workflow(chosen: NewOptions) -> tuple[dict[Path, str], list[str]]:
 
 
 def _write(texts: Mapping[Path, str]) -> None:
-    """Write new files.
-
-    Raises:
-        RequestError: a file exists.
-        CouldNotRun: one cannot be written.
-    """
+    """Write new files."""
     for path in texts:
         if path.exists():
             raise RequestError(f"'{path}' exists, and no file is overwritten; choose another name")
@@ -194,10 +181,6 @@ def functions_file(
 
     Returns:
         The text of the file, and lines for the user: which arguments were inferred, and which come in another order.
-
-    Raises:
-        DeclarationError: a function does not exist.
-        RequestError: their arguments cannot be inferred.
     """
     from samebits.functions.as_pair import side_names
     from samebits.functions.infer_arguments import infer_arguments
@@ -314,9 +297,6 @@ def workflow(tree: Path, action: str) -> tuple[Path, str]:
     Args:
         tree: of the pairs; the workflow belongs to the top of its repository.
         action: as in `uses:`.
-
-    Raises:
-        RequestError: the action is not spelled as GitHub does.
     """
     if not _USES.fullmatch(action):
         raise RequestError(f"--action {action}: expected OWNER/REPOSITORY@REF, or ./FOLDER of this repository")

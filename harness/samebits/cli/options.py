@@ -114,11 +114,7 @@ class JsonOption:
     html: Annotated[Path | None, option("Write the results as one HTML file for a browser.", "FILE")] = None
 
     def require_files(self) -> None:
-        """Reject report files that cannot be written.
-
-        Raises:
-            RequestError: one cannot be, two are the same, or one is a document that the command reads.
-        """
+        """Reject report files that cannot be written."""
         written = ("json", "html", "markdown", "junitxml", "journal")
         read = [getattr(self, name, None) for name in ("old", "new", "beside")]
         require_reports(
@@ -152,9 +148,6 @@ class ContinuousIntegration(JsonOption):
 
         Args:
             what: the command, as in "prove model".
-
-        Raises:
-            RequestError: one was given.
         """
         if self.junitxml is not None or self.github:
             name = "--junitxml" if self.junitxml is not None else "--github"
@@ -229,11 +222,7 @@ def run(work: str, chosen: JsonOption, *more: object, group: LockstepGroup | Non
 
 
 def _require_folder() -> None:
-    """Reject a current folder in which nothing can be named.
-
-    Raises:
-        RequestError: it was removed, or its name is not UTF-8.
-    """
+    """Reject a current folder in which nothing can be named."""
     try:
         folder = os.getcwd()
     except FileNotFoundError:

@@ -103,10 +103,6 @@ class CommandRun:
             workers: how many other processes do the work: an accelerator is left to them, and jax stays on the CPU in
                 this one; 0 where this one does it.
             ray: the cluster; None for this machine.
-
-        Raises:
-            RequestError: the backend does not start, as where `--platform tpu` finds no TPU, or the cluster cannot be
-                used.
         """
         if ray is not None:
             from samebits.cluster.ray_probe import cluster_environment

@@ -61,11 +61,7 @@ class ProveOptions(
         return given(self, options.Filters, options.SizedFilters)
 
     def of_functions(self) -> CompareFunctionsOptions | None:
-        """Return the two functions, in the options of `samebits compare`; None where pairs are proved.
-
-        Raises:
-            RequestError: options of functions stand beside pairs, or options of pairs beside functions.
-        """
+        """Return the two functions, in the options of `samebits compare`; None where pairs are proved."""
         names = given(self, TwoFunctions, FunctionsOptions)
         if not names:
             return None  # a pair may be named MODULE:PAIR too
@@ -120,11 +116,7 @@ def prove(chosen: ProveOptions) -> int:
 
 
 def _require_consistent(chosen: ProveOptions) -> None:
-    """Reject options of pairs for the model, and options of the model for pairs.
-
-    Raises:
-        RequestError: an option does not fit.
-    """
+    """Reject options of pairs for the model, and options of the model for pairs."""
     if MODEL not in chosen.pairs:
         for name in given(chosen, ModelSteps):
             raise RequestError(f"{name} is of a full model; write `samebits prove {MODEL} {name} ...`")

@@ -26,11 +26,7 @@ INTERRUPTED = "interrupted; what was proved so far is shown"
 
 
 def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun) -> ProofDocument:
-    """Prove the points of pairs, in worker processes; meshes may be of any size.
-
-    Raises:
-        RequestError: there is nothing to prove.
-    """
+    """Prove the points of pairs, in worker processes; meshes may be of any size."""
     declared = load_pairs(chosen.pairs, chosen.root, run, chosen.sizes)
     loaded = plans(run, declared, chosen.request(), ANY_DEVICES)
     if chosen.all_sizes:

@@ -56,9 +56,6 @@ def write_page(files: Sequence[Path], target: Path, *, opened: bool) -> None:
         files: the documents.
         target: the page.
         opened: whether a browser is to show it.
-
-    Raises:
-        RequestError: a file is not a document, the documents do not belong together, or the page cannot be written.
     """
     from samebits.report.any_document import join_shards, read_any_document
     from samebits.report.html.sections import page_of, section_of

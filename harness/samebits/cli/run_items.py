@@ -40,9 +40,6 @@ def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> I
         run: where notes go.
         settings: which journal, and whether the run goes on with what it holds.
         head: what the run is.
-
-    Raises:
-        RequestError: the journal that was asked for cannot be used.
     """
     # Processes that run every item together cannot skip what only one of them remembers.
     journal = None if settings.group is not None else _opened(settings, head)

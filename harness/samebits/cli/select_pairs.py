@@ -64,11 +64,7 @@ def load_pairs(
 
 @contextlib.contextmanager
 def _declaring(name: str) -> Iterator[None]:
-    """Import a pair inside, and call functions of its declaration, which may raise what Ctrl-C raises.
-
-    Raises:
-        DeclarationError: they raised `KeyboardInterrupt`, and no signal has arrived.
-    """
+    """Import a pair inside, and call functions of its declaration, which may raise what Ctrl-C raises."""
     with importing(name):
         try:
             yield
@@ -79,11 +75,7 @@ def _declaring(name: str) -> Iterator[None]:
 
 
 def _expanded(named: Sequence[str], root: Path | None) -> list[str]:
-    """Return names, with every shell pattern replaced by the pairs of the tree that it matches.
-
-    Raises:
-        RequestError: a pattern matches no pair.
-    """
+    """Return names, with every shell pattern replaced by the pairs of the tree that it matches."""
     expanded: list[str] = []
     for name in named:
         if ":" in name or not set("*?[") & set(name):
@@ -114,10 +106,6 @@ def plans(run: CommandRun, pairs: Sequence[tuple[Locator, Pair]], request: Reque
         pairs: those that loaded.
         request: with shell patterns.
         devices: how many there are.
-
-    Raises:
-        RequestError: a filter names something that no pair has, or no pair has anything left.
-        MeshError: a mesh is malformed, too large, or has an axis that no pair knows.
     """
     narrowed = {field: _takers(field, [pair for _, pair in pairs], request, devices) for field in FILTERS}
     loaded, problems, left_out = [], [], []

@@ -41,11 +41,7 @@ def compare_with_snapshots(
 
 
 def accept_pairs(chosen: AcceptOptions, settings: EngineSettings, run: CommandRun) -> AcceptDocument:
-    """Check pairs, and accept pair by pair what they give here, once it is known that verdicts may be accepted now.
-
-    Raises:
-        RequestError: they may not.
-    """
+    """Check pairs, and accept pair by pair what they give here, once it is known that verdicts may be accepted now."""
     tree = chosen.root or default_root()
     permit = permit_in(tree, tree / FOLDER, things="verdicts", reason=chosen.reason, author_given=chosen.author)
     declared = load_pairs(chosen.pairs, chosen.root, run)

@@ -74,10 +74,6 @@ def train_at(revision: str, tree: Path, options: Iterable[str], today: Collectio
         tree: today's.
         options: of `samebits train` at the revision.
         today: the names of today's runs.
-
-    Raises:
-        RequestError: there is no such revision, the command is wrong there, or no run is in both.
-        CouldNotRun: the process wrote no document.
     """
     commit = commit_of(tree, revision)
     named = f"--against {revision} ({commit[:12]})"

@@ -105,12 +105,7 @@ def _on_engine(
     run: CommandRun,
     here: Environment,
 ) -> tuple[MatrixResult, Detection | None]:
-    """Run a matrix and all that is compared with it, each in a worker process.
-
-    Raises:
-        RequestError: no defect is planted into a run of the matrix.
-        SamebitsError: the first run failed, so that there is nothing to compare with.
-    """
+    """Run a matrix and all that is compared with it, each in a worker process."""
     items = train_items(request, matrix)
     today, first = [item.key for item in items], matrix.runs[0].name
     defects = planted(model, matrix) if chosen.detection else []
