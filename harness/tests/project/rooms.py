@@ -20,7 +20,6 @@ THROUGH = {
     "project/test_optional_rooms.py": ("rooms",),
     "cli/test_cli.py": (
         "__main__",
-        "cli/check_run",
         "cli/common",
         "cli/faults_run",
         "cli/list",
