@@ -61,14 +61,7 @@ class SearchOptions(options.ReportOptions):
         return Session(journal=self.journal, fresh=self.fresh, repeat=self.repeat)
 
     def run(self, what: str, search: Search, session: Session, **how: Any) -> int:
-        """Search, and return the exit code; to be called once jax is prepared.
-
-        Args:
-            what: which bisection.
-            search: the bisection.
-            session: of the search.
-            how: as in `search_cause`.
-        """
+        """Search, and return the exit code; to be called once jax is prepared."""
         from samebits.cli.pipeline import run_command
 
         work = functools.partial(door("cli.bisect_run").search_cause, self, what, search, session, **how)
@@ -95,11 +88,7 @@ class PointOptions:
     leaf: Annotated[str | None, option("The output that differs; the first one by default.", "NAME")] = None
 
     def require(self, *names: str) -> None:
-        """Reject a point that is not complete.
-
-        Args:
-            names: the fields that must be given.
-        """
+        """Reject a point that is not complete."""
         missing = [f"--{name}" for name in names if not getattr(self, name)]
         if missing:
             raise RequestError(f"a search begins at one point of a pair: give {' and '.join(missing)} too")
@@ -454,13 +443,6 @@ def search_on_engine(
     request: EndpointsRequest, session: Session, only: Sequence[str], most: int, settings: EngineSettings
 ) -> SearchFinding:
     """Find the choices that make the bad training diverge, with the search here and trainings in a worker process.
-
-    Args:
-        request: the two trainings.
-        session: how the search is run.
-        only: judge only this set of choices.
-        most: the largest number of sets to try.
-        settings: where trainings run; one at a time, since the search decides which is next.
 
     Raises:
         RequestError: the request is invalid.

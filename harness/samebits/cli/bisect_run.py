@@ -28,17 +28,7 @@ def search_cause(
     settings: EngineSettings = HERE,
     cached: bool = True,
 ) -> BisectDocument:
-    """Search for a cause; where nothing fails, that is the finding.
-
-    Args:
-        chosen: the options.
-        what: which bisection, for the report where nothing fails.
-        search: the bisection.
-        session: as the options say.
-        run: of the command.
-        settings: where points are run.
-        cached: whether compiled training steps are cached on disk.
-    """
+    """Search for a cause; where nothing fails, that is the finding."""
     from samebits.train.cache import persistent_compile_cache
 
     here = run.start_backend(workers=min(settings.processes, 1), ray=settings.ray)

@@ -179,14 +179,7 @@ def check_document(
     results: Sequence[Finding],
     not_run: Mapping[str, str] | None = None,
 ) -> Document:
-    """Return all results, with what the declarations and the snapshots say about them.
-
-    Args:
-        task, inputs: what was checked.
-        run: of the command.
-        results: of the points.
-        not_run: options of `--shake` under which no check could be run, each with the reason.
-    """
+    """Return all results, with what the declarations and the snapshots say about them."""
     results = few_lines(in_order_of(inputs.loaded, results), not_searched)
     whole = task.settings.shard is None
     if task.audited and not run.interrupted and whole:
@@ -293,10 +286,6 @@ def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
 def check_elsewhere(words: Sequence[str], variables: Mapping[str, str]) -> Document:
     """Run a check in a process of its own.
 
-    Args:
-        words: what follows `samebits`, without the document.
-        variables: of the environment, beside those of this process.
-
     Returns:
         Its document, whatever its exit code: failing results are in it.
     """
@@ -347,13 +336,7 @@ def add_outcomes(option: ShakeOption, usual: Sequence[Finding], there: Sequence[
 def shake_by_flags(
     again: Sequence[str], results: list[Finding], here: Environment
 ) -> tuple[list[Finding], dict[str, str]]:
-    """Return results with what the options of the process did, each in a process of its own; and what did not run.
-
-    Args:
-        again: the words of the same check.
-        results: under the usual options.
-        here: the environment.
-    """
+    """Return results with what the options of the process did, each in a process of its own; and what did not run."""
     failed: dict[str, str] = {}
     if not any(result.shaken for result in results):
         return results, failed

@@ -119,11 +119,7 @@ _OPTIONS = (
 
 
 def in_options(text: str) -> str:
-    """Return a message with the options of the command line in place of the entries of a declaration.
-
-    Args:
-        text: as it is for a `Pair`.
-    """
+    """Return a message with the options of the command line in place of the entries of a declaration."""
     for pattern, ours in _OPTIONS:
         text = re.sub(pattern, ours, text)
     return text

@@ -57,20 +57,12 @@ class Parameter:
 
 
 def option(help: str, metavar: str | None = None, name: str | None = None, **more: Any) -> Parameter:
-    """Declare an option.
-
-    Args:
-        help, metavar, name, more: as in `Parameter`.
-    """
+    """Declare an option."""
     return Parameter(help=help, metavar=metavar, name=name, **more)
 
 
 def argument(metavar: str | None = None, **more: Any) -> Parameter:
-    """Declare an argument.
-
-    Args:
-        metavar, more: as in `Parameter`.
-    """
+    """Declare an argument."""
     return Parameter(metavar=metavar, positional=True, **more)
 
 
@@ -197,23 +189,12 @@ class RecordCommand(click.Command):
 
 
 def given(chosen: Any, *groups: type) -> list[str]:
-    """Return the options of groups that were given, as they are typed.
-
-    Args:
-        chosen: a record.
-        groups: base classes of it.
-    """
+    """Return the options of groups that were given, as they are typed."""
     return [parameter.opts[0] for parameter, _ in _given(chosen, groups) if isinstance(parameter, click.Option)]
 
 
 def words_of(chosen: Any, *groups: type, but: Collection[str] = ()) -> list[str]:
-    """Return the arguments and options of groups that were given, as they are typed again.
-
-    Args:
-        chosen: a record.
-        groups: base classes of it, or its own.
-        but: options that are left out.
-    """
+    """Return the arguments and options of groups that were given, as they are typed again."""
     arguments: list[str] = []
     options: list[str] = []
     for parameter, value in _given(chosen, groups):
@@ -230,13 +211,7 @@ def words_of(chosen: Any, *groups: type, but: Collection[str] = ()) -> list[str]
 
 
 def record_of(kind: Callable[..., R], chosen: Any, **others: Any) -> R:
-    """Return a record whose fields are the options of the same names, but for the others.
-
-    Args:
-        kind: its class.
-        chosen: the options.
-        others: fields that have no option of their name.
-    """
+    """Return a record whose fields are the options of the same names, but for the others, which are given."""
     names = inspect.signature(kind).parameters.keys() & {field.name for field in fields(chosen)}
     return kind(**{name: getattr(chosen, name) for name in names} | others)
 

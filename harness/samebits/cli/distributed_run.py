@@ -23,11 +23,6 @@ from samebits.schema.result import Problem
 def run_together(work: Work, chosen: JsonOption, group: ProcessGroup) -> int:
     """Run a command in one of several processes; the others print nothing and write no files.
 
-    Args:
-        work: of the command.
-        chosen: its options; process 0 writes the report.
-        group: the processes.
-
     Returns:
         The exit code of process 0, in all of them.
     """

@@ -123,11 +123,7 @@ class ClusterOptions(WorkerOptions):
         return settings if self.timeout is None else replace(settings, seconds=self.timeout)
 
     def driver_platform(self, platform: str | None) -> str | None:
-        """Return the platform of this process: the CPU where items run on Ray, whose tasks have the accelerators.
-
-        Args:
-            platform: where items run.
-        """
+        """Return the platform of this process: the CPU where items run on Ray, whose tasks have the accelerators."""
         return platform if self.ray is None else "cpu"
 
 
@@ -164,12 +160,7 @@ class EngineOptions(ClusterOptions):
         return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
     def prepared(self, *, shard: str | None = None, fresh: bool = False, devices: int | None = None) -> EngineSettings:
-        """Prepare the environment, and return the settings of the engine: how many workers there are depends on it.
-
-        Args:
-            shard, fresh: as in `engine_settings`.
-            devices: of the CPU; as many as the environment says by default.
-        """
+        """Prepare the environment, and return the settings of the engine: how many workers there are depends on it."""
         from samebits.host import environment
 
         platform: str | None = getattr(self, "platform", None)
@@ -177,11 +168,7 @@ class EngineOptions(ClusterOptions):
         return self.engine_settings(shard=shard, fresh=fresh, platform=platform)
 
     def require_no_engine(self, what: str) -> None:
-        """Reject these options for a command that does everything in its own process.
-
-        Args:
-            what: the command, as in "prove model".
-        """
+        """Reject these options for a command that does everything in its own process."""
         for name in given(self, WorkerOptions, ClusterOptions, EngineOptions):
             if name != "--in-process":  # which is what such a command does anyway
                 raise RequestError(f"{name} is about worker processes; `samebits {what}` has none, leave it out")
@@ -232,11 +219,7 @@ class DistributedOptions:
         )
 
     def alone_only(self, *names: str) -> None:
-        """Reject options that several processes with one mesh do not have.
-
-        Args:
-            names: the fields of these options.
-        """
+        """Reject options that several processes with one mesh do not have."""
         for name in names:
             if self.distributed and getattr(self, name) not in (None, False):
                 more = "; --wait SECONDS limits each point" if name == "timeout" else ""
@@ -244,11 +227,7 @@ class DistributedOptions:
 
 
 def started(request: DistributedRequest | None) -> ProcessGroup | None:
-    """Start jax among the processes of a request; to be called after `environment.prepare`.
-
-    Args:
-        request: None where this process is alone.
-    """
+    """Start jax among the processes of a request, after `environment.prepare`; None where this one is alone."""
     if request is None:
         return None
     from samebits.cluster.start import start

@@ -129,10 +129,6 @@ def required_of(pair: Pair, result: Finding) -> list[str]:
     """Return what a declaration may require of a result: a documented error or an exemption decide alone.
 
     Where no contract covers it, what is required depends on the proof.
-
-    Args:
-        pair: for the platform of the result.
-        result: of one of its points.
     """
     at = where(result.place) | {"leaf": result.place.leaf.split(" (replica")[0]}
     if pair.case(result.place.case).refusal(result.place.variant) is not None:

@@ -173,12 +173,6 @@ def functions_file(
 ) -> tuple[str, list[str]]:
     """Declare a pair of two functions.
 
-    Args:
-        name: of the pair.
-        functions: reference and variant, each as `module:function` or `FILE.py:function`.
-        declared: the arrays that are known, by the reference's names.
-        statics: the static arguments.
-
     Returns:
         The text of the file, and lines for the user: which arguments were inferred, and which come in another order.
     """
@@ -292,12 +286,7 @@ jobs:
 
 
 def workflow(tree: Path, action: str) -> tuple[Path, str]:
-    """Return the path and the text of the workflow.
-
-    Args:
-        tree: of the pairs; the workflow belongs to the top of its repository.
-        action: as in `uses:`.
-    """
+    """Return the path and the text of the workflow."""
     if not _USES.fullmatch(action):
         raise RequestError(f"--action {action}: expected OWNER/REPOSITORY@REF, or ./FOLDER of this repository")
     top = _top(tree)

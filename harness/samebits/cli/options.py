@@ -144,11 +144,7 @@ class ContinuousIntegration(JsonOption):
     github: Annotated[bool, option("Print a GitHub Actions annotation for each failure, at its declaration.")] = False
 
     def require_none(self, what: str) -> None:
-        """Reject these options for a command without such results.
-
-        Args:
-            what: the command, as in "prove model".
-        """
+        """Reject these options for a command without such results."""
         if self.junitxml is not None or self.github:
             name = "--junitxml" if self.junitxml is not None else "--github"
             raise RequestError(f"{name} does not go with `samebits {what}`; --json FILE writes its results")

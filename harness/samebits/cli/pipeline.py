@@ -127,12 +127,7 @@ class CommandRun:
         show_blocks(self.console, blocks)
 
     def progress(self, what: str, totals: Mapping[str, int] | None = None) -> ProgressBar:
-        """Return a bar on a terminal, with the time left.
-
-        Args:
-            what: is done.
-            totals: how many items each class has; None where it is not known.
-        """
+        """Return a bar on a terminal, with the time left."""
         return ProgressBar(self.console, what, totals)
 
     @contextlib.contextmanager
@@ -142,11 +137,7 @@ class CommandRun:
 
     @contextlib.contextmanager
     def partial(self, said: str = "") -> Iterator[None]:
-        """End at Ctrl-C what is done inside; what there is until then is reported, whatever arrives later.
-
-        Args:
-            said: on stderr then.
-        """
+        """End at Ctrl-C what is done inside, and say so; what there is by then is reported, whatever arrives later."""
         self.stop.require_none()
         try:
             yield
@@ -175,11 +166,6 @@ Work = Callable[[CommandRun], Any]
 
 def run_command(work: Work, chosen: JsonOption, run: CommandRun | None = None) -> int:
     """Do the work of a command, write and show its document, and return the exit code.
-
-    Args:
-        work: of the command.
-        chosen: its options: where the report is written, and how much of it is shown.
-        run: where several processes run the command; by default this one is alone.
 
     Raises:
         SamebitsError: nothing can be done as requested.

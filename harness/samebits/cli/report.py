@@ -50,13 +50,7 @@ def report(chosen: PageOptions) -> int:
 
 
 def write_page(files: Sequence[Path], target: Path, *, opened: bool) -> None:
-    """Write the page of documents, and say what is in it.
-
-    Args:
-        files: the documents.
-        target: the page.
-        opened: whether a browser is to show it.
-    """
+    """Write the page of documents, and say what is in it."""
     from samebits.report.any_document import join_shards, read_any_document
     from samebits.report.html.sections import page_of, section_of
 

@@ -34,13 +34,7 @@ RETAINED_DAYS = 14
 
 @contextlib.contextmanager
 def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> Iterator[Journal | None]:
-    """Open the journal of a run, for the duration of a `with` block.
-
-    Args:
-        run: where notes go.
-        settings: which journal, and whether the run goes on with what it holds.
-        head: what the run is.
-    """
+    """Open the journal of a run, for the duration of a `with` block."""
     # Processes that run every item together cannot skip what only one of them remembers.
     journal = None if settings.group is not None else _opened(settings, head)
     if journal is None:
@@ -127,15 +121,7 @@ def _remove_old(folder: Path) -> None:
 def journal_head(
     command: str, settings: EngineSettings, here: Environment | None, root: Path | None, **request: object
 ) -> JournalHead:
-    """Return what a journal is of.
-
-    Args:
-        command: such as `prove`.
-        settings: of which the shard counts.
-        here: where it runs; None for anywhere.
-        root: the tree; None for the current folder.
-        request: everything that was asked for besides.
-    """
+    """Return what a journal is of."""
     return JournalHead(
         command=command,
         request={"root": str((root or Path()).resolve()), **request},
@@ -152,16 +138,7 @@ def run_items(
     head: JournalHead,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> Generator[Done[Row]]:
-    """Yield every item with its rows, in the order in which they are known; closing the iterator ends all processes.
-
-    Args:
-        run: where notes and problems go.
-        work: what is done.
-        items: all of them.
-        settings: where and how.
-        head: what was asked for, for the journal; the results depend on the sources of its tree.
-        on_problem: called with each pair that cannot run at all; by default it is a problem of the run.
-    """
+    """Yield every item with its rows, in the order in which they are known; closing the iterator ends all processes."""
     with journaled(run, settings, head) as journal:
         store = SourceMemory([Path(head.request["root"])], {"request": head.request})
         ran = run_work(work, items, settings, on_problem=on_problem or run.problem, journal=journal, store=store)

@@ -100,12 +100,6 @@ def plans(run: CommandRun, pairs: Sequence[tuple[Locator, Pair]], request: Reque
 
     A filter that only other pairs can answer leaves a pair out, with a note; `--variant structured` need not be
     repeated for every pair that has it.
-
-    Args:
-        run: where problems and notes go.
-        pairs: those that loaded.
-        request: with shell patterns.
-        devices: how many there are.
     """
     narrowed = {field: _takers(field, [pair for _, pair in pairs], request, devices) for field in FILTERS}
     loaded, problems, left_out = [], [], []

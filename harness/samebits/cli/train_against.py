@@ -68,12 +68,6 @@ def train_at(revision: str, tree: Path, options: Iterable[str], today: Collectio
     """Train in a worktree of a revision, in a process of its own with today's samebits.
 
     Python imports there what it imports from the repository today, such as an editable install of `src/`.
-
-    Args:
-        revision: a branch, a tag or a commit.
-        tree: today's.
-        options: of `samebits train` at the revision.
-        today: the names of today's runs.
     """
     commit = commit_of(tree, revision)
     named = f"--against {revision} ({commit[:12]})"

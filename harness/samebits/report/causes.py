@@ -39,12 +39,7 @@ _NOUNS = {
 
 
 def causes_of(document: Any, results: Iterable[Finding] | None = None) -> list[Failing]:
-    """Return what fails of a document of any command that judges.
-
-    Args:
-        document: of the command.
-        results: its findings, where they were read already.
-    """
+    """Return what fails of a document of any command that judges."""
     references = {head.pair: head.reference for head in getattr(document, "pairs", ())}
     return causes(findings(document) if results is None else results, references)
 
@@ -165,12 +160,7 @@ _LISTED = 4
 
 
 def only(failing: Sequence[Finding], results: Iterable[Finding]) -> list[str]:
-    """Return what restricts a group of failures, each in words and each by results beside it that hold.
-
-    Args:
-        failing: the group, without what holds at its own sizes.
-        results: all of the check.
-    """
+    """Return what restricts a group of failures, each in words and each by results beside it that hold."""
     beside = _beside(failing, results)
     return [
         *_only_value(failing, beside, "direction", lambda value: f"only in the {value}" + _plural_of(value)),

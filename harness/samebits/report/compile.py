@@ -330,13 +330,7 @@ _LABEL = "Memory and communication per device, each figure on its own scale; the
 
 
 def block_fold(block: ProgramBlock, number: int = 0, *, unfolded: bool = True) -> Fold:
-    """Return a table with what is said below it.
-
-    Args:
-        block: one case on one target in one direction.
-        number: of the block on its page.
-        unfolded: whether HTML shows it unfolded where every claim is as declared.
-    """
+    """Return a table with what is said below it."""
     heads, rows = block.table()
     names = [row[0] for row in rows]
     groups = size_groups(dict(zip(names, block.programs, strict=True)), _BARS)

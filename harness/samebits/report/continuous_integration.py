@@ -134,13 +134,7 @@ class Outcomes:
 
 
 def outcomes(document: Any, lines: DeclarationLines, results: Sequence[Finding] | None = None) -> Outcomes:
-    """Return the rows of a document of any command, and of its problems.
-
-    Args:
-        document: of the command.
-        lines: where its pairs are declared.
-        results: its findings; by default what the document says.
-    """
+    """Return the rows of a document of any command, and of its problems."""
     groups: list[Failing] = []
     if results is None:
         results = findings(document)

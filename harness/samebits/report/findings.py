@@ -104,12 +104,7 @@ def what_was_found(finding: Finding) -> str | None:
 
 
 def place_of(record: object, **more: str) -> Place:
-    """Return the place of a record that has some of the parts as attributes.
-
-    Args:
-        record: of any command.
-        more: parts that it has under another name, or not at all.
-    """
+    """Return the place of a record that has some of the parts as attributes."""
     parts = {name: getattr(record, name) for name in PARTS if hasattr(record, name)}
     return Place(**{**parts, **more})
 

@@ -314,15 +314,7 @@ def opening(
     problems: Sequence[Problem] = (),
     command: str | None = None,
 ) -> list[Part]:
-    """Return the beginning of a report for a pull request: what came out, what to type, the worst failures.
-
-    Args:
-        head: the command, and what the run comes to.
-        sentence: that closes the report in a terminal.
-        groups: the gravest first.
-        problems: what could not be looked at.
-        command: what to run next; that of the first group by default.
-    """
+    """Return the beginning of a report for a pull request: what came out, what to type, the worst failures."""
     command = command or next_command(groups)
     parts: list[Part] = [f"### samebits {head}", escaped(sentence), *([] if command is None else [fenced([command])])]
     return [*parts, *problem_parts(problems), *failing_parts(groups)]

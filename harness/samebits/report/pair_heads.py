@@ -122,10 +122,6 @@ def _sources(pair: Pair, results: Sequence[Finding]) -> Iterator[SideSource]:
 def side_source(side: str, function: Callable[..., Any]) -> SideSource | None:
     """Return where a function is written, with its text.
 
-    Args:
-        side: what it is called in reports.
-        function: also one that is wrapped, as by `jax.jit` or `functools.partial`.
-
     Returns:
         None of a function that has no source, such as one of a compiled module.
     """

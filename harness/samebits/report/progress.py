@@ -188,14 +188,7 @@ class ProgressBar:
         self._draw()
 
     def add_next(self, name: str, *, words: str = "", recalled: bool = False, units: int = 1) -> None:
-        """Count an item as done, whose work is the time since the one before it was.
-
-        Args:
-            name: its class.
-            words: what is shown of it.
-            recalled: whether an earlier run remembers it.
-            units: how many items of its class it stands for.
-        """
+        """Count an item as done, whose work is the time since the one before it was."""
         self.add(name, None if recalled else self._clock() - self._last, words=words, units=units)
 
     def say(self, words: str) -> None:

@@ -183,14 +183,7 @@ NOTES = 3
 
 
 def show_page(to: Console, page: Page, *, verbose: bool = False, live: bool = False) -> None:
-    """Print a page, its closing sentence and the next command last.
-
-    Args:
-        to: where it is printed.
-        page: what a command found.
-        verbose: whether all of it is printed, however long it is; otherwise one screen, where the page has a hint.
-        live: whether its live blocks have been printed already.
-    """
+    """Print a page, its closing sentence and the next command last."""
     _widen(to)
     blocks: list[Block] = [*([] if live else page.live), *page.blocks]
     groups = [] if page.explained else page.failing
@@ -360,13 +353,7 @@ _NAMED = 4
 
 
 def failing_lines(groups: Sequence[Failing], width: int, most: int | None = None) -> list[Styled]:
-    """Return lines for a terminal that explain the first groups, name some more, and count the others.
-
-    Args:
-        groups: the gravest first; the first is explained in any case.
-        width: columns of the terminal.
-        most: lines; None for as many as all groups take.
-    """
+    """Return lines for a terminal that explain the first groups, name some more, and count the others."""
     lines: list[Styled] = [(text, "") for group in groups[:1] for text in (*group.whole, "")]
     if len(groups) == 1 and len(lines) > 1 and tall(lines, width) <= _WHOLE:
         return [(f"FAILED  {lines[0][0]}", "bold red"), *lines[1:]]

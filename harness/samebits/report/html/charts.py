@@ -42,12 +42,7 @@ SIDES = {"reference": "#3b7dd8", "optimized": "#c08a00"}
 
 
 def spec(chart: Any, *, height: int = 240) -> dict[str, Any]:
-    """Return the specification of a chart as wide as its place; the page sets fonts and colours of axes by its theme.
-
-    Args:
-        chart: made with Altair; its own width is replaced.
-        height: of the plot, in pixels.
-    """
+    """Return the specification of a chart as wide as its place; its fonts and colours of axes are of the page."""
     written: dict[str, Any] = chart.to_dict()
     written.pop("config", None)
     if not {"hconcat", "vconcat", "concat", "facet", "repeat"} & set(written):
@@ -105,12 +100,7 @@ def colour_range(count: int) -> list[str]:
 
 
 def bars(figures: Sequence[BarGroup], names: Sequence[str]) -> dict[str, Any]:
-    """Draw a group of bars for each figure; the longest bar of a group is that of its largest value.
-
-    Args:
-        figures: at least one.
-        names: of the things, the reference first.
-    """
+    """Draw a group of bars for each figure; the longest bar of a group is that of its largest value."""
     rows = [
         {"figure": figure.name, "side": name, "share": value / (max(known) or 1), "text": figure.texts[name]}
         for figure in figures
@@ -133,12 +123,7 @@ def bars(figures: Sequence[BarGroup], names: Sequence[str]) -> dict[str, Any]:
 
 
 def size_groups(things: Mapping[str, object], fields: Mapping[str, str]) -> list[BarGroup]:
-    """Return the figures in bytes that at least one thing has any of.
-
-    Args:
-        things: by name, the reference first.
-        fields: of each thing, such as `facts.temp_bytes`, with what they are called.
-    """
+    """Return the figures in bytes, such as `facts.temp_bytes`, that at least one thing has any of."""
     groups = []
     for field, name in fields.items():
         values = {key: attrgetter(field)(thing) for key, thing in things.items()}
@@ -314,14 +299,7 @@ def distances(
 
 
 def relative_distances(rows: Sequence[Row], value: str, title: str, runs: Sequence[str]) -> dict[str, Any]:
-    """Draw relative distances over steps on a logarithmic scale; a distance of 0 has no point there.
-
-    Args:
-        rows: with `run`, `pair`, `step` and the value.
-        value: the key of the distance.
-        title: of the axis.
-        runs: as for `curves`.
-    """
+    """Draw relative distances over steps on a logarithmic scale; a distance of 0 has no point there."""
     chart = _line([row for row in rows if row[value]]).encode(
         x=_steps(rows),
         y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=5)),
