@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -138,13 +138,17 @@ class TrainDocument(CommandDocument):
         )
 
 
-HEADS = {
-    "loss": ("loss", "loss (hex)"),
-    "perplexity": ("perplexity",),
-    "tokens_per_second_per_device": ("tok/s/device",),
-    "step_seconds": ("step ms",),
-    "temp_bytes": ("temp MB",),
+_COLUMNS: Mapping[str, Mapping[str, Callable[[RunRecord], str]]] = {
+    "loss": {
+        "loss": lambda run: f"{run.steps[-1].loss:.6f}",
+        "loss (hex)": lambda run: run.steps[-1].loss_hex,
+    },
+    "perplexity": {"perplexity": lambda run: f"{run.steps[-1].perplexity:.3f}"},
+    "tokens_per_second_per_device": {"tok/s/device": lambda run: f"{run.tokens_per_second_per_device or 0:.0f}"},
+    "step_seconds": {"step ms": lambda run: f"{1e3 * (run.step_seconds or 0):.1f}"},
+    "temp_bytes": {"temp MB": lambda run: "?" if run.temp_bytes is None else f"{run.temp_bytes / 1e6:.2f}"},
 }
+"""By the column of a matrix, the heads with their cells, after the last step."""
 
 _NUMBERS = {"loss", "perplexity", "tok/s/device", "step ms", "temp MB"}
 
@@ -152,28 +156,14 @@ _NUMBERS = {"loss", "perplexity", "tok/s/device", "step ms", "temp MB"}
 def run_table(document: TrainDocument) -> tuple[list[str], list[list[str]]]:
     """Return heads and a row for each run, after its last step."""
     clusters = {name: number for number, names in enumerate(document.clusters, 1) for name in names}
-    columns = [column for column in document.columns if column in HEADS]  # another version may write others
-    heads = ["run", "mesh", "mode", *(head for column in columns for head in HEADS[column]), "bits"]
-    rows = []
-    for run in document.results:
-        cells = [run.config, run.mesh, run.shard_mode]
-        for column in columns:
-            cells += _cells(run, column)
-        rows.append([*cells, f"#{clusters[run.config]}"])
-    return heads, rows
-
-
-def _cells(run: RunRecord, column: str) -> list[str]:
-    last = run.steps[-1]
-    if column == "loss":
-        return [f"{last.loss:.6f}", last.loss_hex]
-    if column == "perplexity":
-        return [f"{last.perplexity:.3f}"]
-    if column == "tokens_per_second_per_device":
-        return [f"{run.tokens_per_second_per_device or 0:.0f}"]
-    if column == "step_seconds":
-        return [f"{1e3 * (run.step_seconds or 0):.1f}"]
-    return ["?" if run.temp_bytes is None else f"{run.temp_bytes / 1e6:.2f}"]
+    columns = {
+        head: cell for column in document.columns for head, cell in _COLUMNS.get(column, {}).items()
+    }  # another version may write others
+    rows = [
+        [run.config, run.mesh, run.shard_mode, *(cell(run) for cell in columns.values()), f"#{clusters[run.config]}"]
+        for run in document.results
+    ]
+    return ["run", "mesh", "mode", *columns, "bits"], rows
 
 
 PAIRING_HEADS = [

@@ -53,19 +53,6 @@ FIGURES = ("temp_bytes", "peak_bytes", "wire_bytes", "bytes_accessed", "flops")
 # --- what of a document is compared
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EnvelopedRun:
-    """A training run of a document.
-
-    Args:
-        record: its steps.
-        envelope: of the document, how far rounding alone moves losses; None where none was measured.
-    """
-
-    record: RunRecord
-    envelope: Envelope | None
-
-
 @dataclass(kw_only=True, slots=True)
 class DocumentRows:
     """Everything of a document that is compared with another.
@@ -76,13 +63,15 @@ class DocumentRows:
         seconds: processor or wall time, as the document has it.
         figures: of compiled programs, by the name of the figure.
         runs: of training.
+        envelope: how far rounding alone moves their losses; None where none was measured.
     """
 
     findings: dict[Place, Finding] = field(default_factory=dict)
     bits: dict[Place, str] = field(default_factory=dict)
     seconds: dict[Place, float] = field(default_factory=dict)
     figures: dict[tuple[Place, str], float] = field(default_factory=dict)
-    runs: dict[Place, EnvelopedRun] = field(default_factory=dict)
+    runs: dict[Place, RunRecord] = field(default_factory=dict)
+    envelope: Envelope | None = None
 
     def add_seconds(self, place: Place, seconds: float | None) -> None:
         """Add a time: the largest of those at one place, since leaves share the time of their point."""
@@ -140,10 +129,10 @@ def _tune(document: Any, rows: DocumentRows) -> None:
 
 
 def _train(document: Any, rows: DocumentRows) -> None:
-    envelope = measured_envelope(document.envelope, document.results)
+    rows.envelope = measured_envelope(document.envelope, document.results)
     for ran in document.results:
         place = Place(pair=document.matrix, item=ran.config)
-        rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)
+        rows.runs[place] = ran
         rows.bits[place] = ran.bits
         rows.add_seconds(place, ran.compile_seconds + (ran.step_seconds or 0.0) * len(ran.steps))
         rows.add_figures(place, ran, ("temp_bytes",))
@@ -186,7 +175,7 @@ def compare_documents(
     differences = environment_changes(getattr(old, "environment", None), here)
     changed = [
         *_results(before.findings, after.findings, same=not differences),
-        *_losses(before.runs, after.runs, same=not differences),
+        *_losses(before, after, same=not differences),
         *_contracts(before.findings, after.findings),
         *_bits(before.bits, after.bits),
         *_figures(before.figures, after.figures),
@@ -206,7 +195,7 @@ def compare_documents(
         environments=differences,
         results=results,
         problems=problems,
-        notes=(*_limits(files[0], old), *_limits(files[1], new), *not_judged(before.runs, after.runs)),
+        notes=(*_limits(files[0], old), *_limits(files[1], new), *not_judged(before, after)),
         summary=DiffSummary(
             compared=compared,
             changes=dict(counts),
@@ -324,19 +313,18 @@ def _figures(before: Mapping[tuple[Place, str], float], after: Mapping[tuple[Pla
     ]
 
 
-def _losses(
-    before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun], *, same: bool
-) -> Iterator[Changed]:
+def _losses(before: DocumentRows, after: DocumentRows, *, same: bool) -> Iterator[Changed]:
     """Judge the losses of both runs as `samebits train --beside` does; name those that moved."""
-    for place, run in after.items():
-        if place not in before or _why_not_judged(before[place], run) is not None or run.envelope is None:
+    for place, run in after.runs.items():
+        earlier, envelope = before.runs.get(place), after.envelope
+        if earlier is None or envelope is None or _why_not_judged(earlier, run, envelope) is not None:
             continue
-        pairing = judge_beside(before[place].record, run.record, run.envelope, "the old document")
+        pairing = judge_beside(earlier, run, envelope, "the old document")
         beyond = pairing.verdict == "different"
         if not beyond and not pairing.max_ulp:
             continue
         # The last step whose loss moved, or else the last one.
-        steps = list(zip(before[place].record.steps, run.record.steps, strict=True))
+        steps = list(zip(earlier.steps, run.steps, strict=True))
         old, new = next((both for both in reversed(steps) if both[0].loss_hex != both[1].loss_hex), steps[-1])
         far = f"up to {pairing.max_ulp} ulp" if pairing.max_ulp < FAR else "not finite"
         yield Changed(
@@ -350,24 +338,25 @@ def _losses(
         )
 
 
-def _why_not_judged(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
+def _why_not_judged(before: RunRecord, after: RunRecord, envelope: Envelope | None) -> str | None:
     """Say why two runs with other bits cannot be judged; None where they can, or where their bits are equal."""
-    if before.record.bits == after.record.bits:
+    if before.bits == after.bits:
         return None
-    other = other_request(after.record, before.record)
+    other = other_request(after, before)
     if other is not None:
         return other
-    if after.envelope is None or len(after.envelope.loss) < len(after.record.steps):
+    if envelope is None or len(envelope.loss) < len(after.steps):
         return "the new document has no envelope that says how far rounding alone moves it"
     return None
 
 
-def not_judged(before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun]) -> Iterable[str]:
+def not_judged(before: DocumentRows, after: DocumentRows) -> Iterable[str]:
     """Write a line for each run of two documents whose losses are not compared."""
-    for place, run in after.items():
-        why = _why_not_judged(before[place], run) if place in before else None
+    for place, run in after.runs.items():
+        earlier = before.runs.get(place)
+        why = None if earlier is None else _why_not_judged(earlier, run, after.envelope)
         if why is not None:
-            yield f"losses of run '{run.record.config}' are not compared: {why}"
+            yield f"losses of run '{run.config}' are not compared: {why}"
 
 
 def _text(loss: float, other: float) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from samebits.report.html.sections import render
 from samebits.report.page import Fold, Hypertext, Lines
@@ -16,17 +15,10 @@ from samebits.schema.program_facts import ProgramRegion, RegionLevel, RegionLine
 
 CellKind = Literal["same", "changed", "only", "moved"]
 
-_PLUMBING = (
-    "argument",
-    "bitcast",
-    "constant",
-    "copy",
-    "copy-done",
-    "copy-start",
-    "get-tuple-element",
-    "param",
-    "tuple",
-)
+_PLUMBING = {
+    *("argument", "bitcast", "constant", "copy", "copy-done"),
+    *("copy-start", "get-tuple-element", "param", "tuple"),
+}
 """Instructions that name, place or bring in values, and compute nothing."""
 
 _WORD = re.compile(r"[\w.\-]+|\s+|.")
@@ -40,29 +32,16 @@ MEANINGS = {
 """The sign of each kind of cell, and what it says."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegionCell:
-    """One instruction of one side.
-
-    Args:
-        kind: how it stands to the other side.
-        parts: its text in pieces, and whether each differs from the text beside it.
-        source: where it comes from.
-    """
+class RegionCell(NamedTuple):
+    """One instruction of one side: how it stands to the other, its text in pieces and which differ, and its source."""
 
     kind: CellKind
-    parts: tuple[tuple[str, bool], ...]
+    parts: Sequence[tuple[str, bool]]
     source: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RegionRow:
-    """Instructions of both sides beside each other; a side may have none.
-
-    Args:
-        reference, variant: the cells.
-        note: what differs where the texts are the same.
-    """
+class RegionRow(NamedTuple):
+    """Instructions of both sides beside each other, and what differs where the texts are the same."""
 
     reference: RegionCell | None
     variant: RegionCell | None
@@ -92,7 +71,7 @@ def region_sentence(comparison: SideBySide) -> str | None:
     where = " of ".join(_place(level) for level in reversed(region.levels))
     sentence = f"The first difference is {_named(comparison, first)}, in {where}."
     lines = [line for line in region.lines if line.kind not in ("same", "moved")]
-    operation = next((line for line in lines if not _opcodes(line) <= set(_PLUMBING)), None)
+    operation = next((line for line in lines if not _opcodes(line) <= _PLUMBING), None)
     if operation is None or operation is first:
         return sentence
     return f"{sentence} The first operation among the differences is {_named(comparison, operation)}."
@@ -128,16 +107,11 @@ def level_words(level: RegionLevel) -> str:
 
 
 def _together(line: RegionLine) -> RegionRow:
-    first, second = line.reference or "", line.variant or ""
-    if line.kind == "same":
-        cells = [RegionCell("same", ((text, False),), source) for text, source in _sides(line)]
-        return RegionRow(cells[0], cells[1], line.note)
-    parts = _marked(first, second)
-    return RegionRow(
-        RegionCell("changed", parts[0], line.reference_source),
-        RegionCell("changed", parts[1], line.variant_source),
-        line.note,
-    )
+    (first, _), (second, _) = _sides(line)
+    parts = ([(first, False)], [(second, False)]) if line.kind == "same" else _marked(first, second)
+    kind: CellKind = "same" if line.kind == "same" else "changed"
+    cells = [RegionCell(kind, part, source) for part, (_, source) in zip(parts, _sides(line), strict=True)]
+    return RegionRow(cells[0], cells[1], line.note)
 
 
 def _sides(line: RegionLine) -> Iterator[tuple[str, str | None]]:
@@ -150,12 +124,12 @@ def _apart(lines: Sequence[RegionLine]) -> Iterator[RegionRow]:
     for line in lines:
         place = 0 if line.reference is not None else 1
         text, source = list(_sides(line))[place]
-        cells[place].append(RegionCell("moved" if line.kind == "moved" else "only", ((text, False),), source))
+        cells[place].append(RegionCell("moved" if line.kind == "moved" else "only", [(text, False)], source))
     for reference, variant in zip_longest(*cells):
         yield RegionRow(reference, variant)
 
 
-def _marked(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
+def _marked(first: str, second: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
     """Return both texts in pieces; those that are not in the other are marked."""
     a, b = _WORD.findall(first), _WORD.findall(second)
     left: list[tuple[str, bool]] = []
@@ -164,7 +138,7 @@ def _marked(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tupl
         differs = tag != "equal"
         left += [("".join(a[a0:a1]), differs)] * (a1 > a0)
         right += [("".join(b[b0:b1]), differs)] * (b1 > b0)
-    return tuple(left), tuple(right)
+    return left, right
 
 
 def region_folds(comparison: SideBySide) -> list[Fold]:

@@ -94,4 +94,4 @@ def test_what_is_not_judged_is_said(new: TrainDocument, why: str) -> None:
     old = trained(2.0, 1.5)
     line = f"losses of run 'one' are not compared: {why}"
     assert compare_documents(old, new).notes == (line,)
-    assert [*not_judged(document_rows(old).runs, document_rows(new).runs)] == [line]
+    assert [*not_judged(document_rows(old), document_rows(new))] == [line]
