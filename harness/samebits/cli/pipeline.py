@@ -37,6 +37,8 @@ from samebits.report.continuous_integration import Outcomes, junit_xml, workflow
 from samebits.report.continuous_integration import outcomes as outcomes_of
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import to_json
+from samebits.report.html.sections import Section, page_of
+from samebits.report.markdown import markdown_page
 from samebits.report.page import Block, Page
 from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_blocks, show_head, show_page
@@ -210,8 +212,8 @@ def _report(run: CommandRun, document: Any, code: int, chosen: JsonOption, works
         outcomes = run.outcomes(document, lines).ended_with(code)
     texts: dict[str, Callable[[], str]] = {
         "json": lambda: to_json(document),
-        "html": lambda: _html(page),
-        "markdown": lambda: _markdown(page, whole=getattr(chosen, "whole", False)),
+        "html": lambda: page_of([Section(page=page)]),
+        "markdown": lambda: markdown_page(page, whole=getattr(chosen, "whole", False)),
         "junitxml": lambda: junit_xml(outcomes) if outcomes is not None else "",
     }
     for name, text in texts.items():
@@ -228,18 +230,6 @@ def _report(run: CommandRun, document: Any, code: int, chosen: JsonOption, works
         for line in workflow_commands(outcomes, workspace):
             click.echo(line, file=run.console.file)
     return code
-
-
-def _html(page: Page) -> str:
-    from samebits.report.html.sections import Section, page_of
-
-    return page_of([Section(page=page)])
-
-
-def _markdown(page: Page, *, whole: bool) -> str:
-    from samebits.report.markdown import markdown_page
-
-    return markdown_page(page, whole=whole)
 
 
 # --- the end of an interrupted run: its report is written as a whole, and nothing is waited for ----------------------

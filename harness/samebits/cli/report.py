@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -45,26 +44,21 @@ def report(chosen: PageOptions) -> int:
     if target.resolve() in {file.resolve() for file in chosen.files}:
         raise RequestError(f"--html {target}: is one of the documents; give another file")
     require_writable("--html", target)
-    write_page(chosen.files, target, opened=chosen.open)
-    return 0
-
-
-def write_page(files: Sequence[Path], target: Path, *, opened: bool) -> None:
-    """Write the page of documents, and say what is in it."""
     from samebits.report.any_document import join_shards, read_any_document
     from samebits.report.html.sections import page_of, section_of
 
-    documents = join_shards([(file, read_any_document(file)) for file in files])
+    documents = join_shards([(file, read_any_document(file)) for file in chosen.files])
     sections = [section_of(document, name) for name, document in documents]
     try:
         write_text(target, page_of(sections))
     except OSError as error:
         raise RequestError(f"--html {target}: cannot be written: {error.strerror or error}") from None
     if is_stdout(target):
-        return
+        return 0
     click.echo(f"wrote {target}", file=own_stdout())
     for section in sections:
         words = f"  {section.source}: {section.title}: {section.page.state}: {section.page.headline}"
         click.echo(words, file=own_stdout())
-    if opened and not webbrowser.open(target.resolve().as_uri()):
+    if chosen.open and not webbrowser.open(target.resolve().as_uri()):
         say(f"no browser could be started; open {target} yourself")
+    return 0

@@ -222,17 +222,12 @@ def markdown_page(page: Page, *, whole: bool = False) -> str:
     parts = opening(head, page.closing, groups, page.problems, page.next)
     if page.explained and page.failing:
         parts.insert(1, escaped(page.headline))
-    for block in (*page.live, *page.blocks):
-        parts += _parts(block, whole)
+    parts += _every([*page.live, *page.blocks], whole)
     if page.notes:
         parts.append(Rows(title="Notes", rows=[f"- {escaped(note)}" for note in page.notes]))
     if page.environment is not None:
         parts.append(escaped("; ".join(page.environment.lines())))
     return unfitted(parts) if whole else fitted(parts)
-
-
-def _parts(block: Block, whole: bool) -> list[Part]:
-    return _PRINTERS[type(block)](block, whole) if "markdown" in block.media else []
 
 
 def _lines(block: Lines, whole: bool) -> list[Part]:
@@ -256,10 +251,8 @@ def _table(block: Table, whole: bool) -> list[Part]:
     cells = [[cell_text(cell) for cell in row] for row in block.rows]
     table = table_rows(block.title, block.heads, cells, block.bad)
     parts: list[Part] = [replace(table, opened=False)]
-    for number in sorted(block.details):
-        if whole or number in block.bad:
-            parts += _parts(block.details[number], whole)
-    return parts
+    details = [block.details[number] for number in sorted(block.details) if whole or number in block.bad]
+    return [*parts, *_every(details, whole)]
 
 
 def _fold(block: Fold, whole: bool) -> list[Part]:
@@ -269,16 +262,9 @@ def _fold(block: Fold, whole: bool) -> list[Part]:
     return [*([f"#### {title}"] if title else []), *parts]
 
 
-def _beside(block: Beside, whole: bool) -> list[Part]:
-    return _every(block.blocks, whole)
-
-
 def _every(blocks: Sequence[Block], whole: bool) -> list[Part]:
-    return [part for block in blocks for part in _parts(block, whole)]
-
-
-def _command(block: CommandLine, whole: bool) -> list[Part]:
-    return [fenced([block.text])]
+    shown = [block for block in blocks if "markdown" in block.media]
+    return [part for block in shown for part in _PRINTERS[type(block)](block, whole)]
 
 
 def _code(block: Code, whole: bool) -> list[Part]:
@@ -290,8 +276,8 @@ _PRINTERS: dict[type, Callable[..., list[Part]]] = {
     ValueList: _values,
     Table: _table,
     Fold: _fold,
-    Beside: _beside,
-    CommandLine: _command,
+    Beside: lambda block, whole: _every(block.blocks, whole),
+    CommandLine: lambda block, whole: [fenced([block.text])],
     Code: _code,
 }
 

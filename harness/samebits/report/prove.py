@@ -263,20 +263,15 @@ def _reason(proof: Finding) -> str:
     return proof.ruling.reason or "`samebits check` runs both sides"
 
 
-def all_reached(document: ProofDocument) -> bool:
-    """Whether every leaf reaches its contract by proof."""
-    return all(proof.ruling.ok for proof in document.results) and not (document.problems or document.interrupted)
-
-
 def closing(document: ProofDocument) -> str:
     """Write one sentence for all pairs."""
     counts = Counter(proof.ruling.verdict for proof in document.results)
     words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
     total = len(document.results)
-    state = "every leaf reaches its contract by proof"
-    if not all_reached(document):
-        reached = sum(proof.ruling.ok for proof in document.results)
-        state = f"{reached} of {total} leaves reach their contract by proof"
+    reached = sum(proof.ruling.ok for proof in document.results)
+    state = f"{reached} of {total} leaves reach their contract by proof"
+    if reached == total and not (document.problems or document.interrupted):
+        state = "every leaf reaches its contract by proof"
     count = plural(total, "leaf")
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
 

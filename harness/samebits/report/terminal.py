@@ -65,9 +65,6 @@ def show_head(to: Console, lines: Iterable[str]) -> None:
 LINES = 40
 """Lines of a report on one screen: with its end, without its head, which says the environment."""
 
-Form = Callable[[Console], None]
-"""Prints one form of a part of a report."""
-
 Styled = tuple[str, str]
 """A line with its style."""
 
@@ -83,10 +80,10 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(most - 1, 1)]}…"
 
 
-def height_of(form: Form, width: int) -> int:
-    """Return how many lines a form takes in a terminal of so many columns."""
+def height_of(blocks: Sequence[Block], width: int) -> int:
+    """Return how many lines blocks take in a terminal of so many columns."""
     written = io.StringIO()
-    form(Console(file=written, width=width, markup=False, highlight=False, emoji=False))
+    _print(Console(file=written, width=width, markup=False, highlight=False, emoji=False), blocks)
     return sum(height(text, width) for text in written.getvalue().splitlines())
 
 
@@ -194,13 +191,13 @@ def show_page(to: Console, page: Page, *, verbose: bool = False, live: bool = Fa
     if page.hint and not verbose:
         end = _end(page, _few(page.notes))
         left = LINES - tall(end, to.width)
-        if height_of(_blocks(blocks), to.width) + tall(failing, to.width) > left:
+        if height_of(blocks, to.width) + tall(failing, to.width) > left:
             end = [(page.hint, "dim"), *end]
-            least = height_of(_blocks([_shortest(block) for block in blocks]), to.width)
+            least = height_of([_shortest(block) for block in blocks], to.width)
             failing = failing_lines(groups, to.width, max(left - 1 - least, left // 2))
             blocks = _fitted(blocks, to.width, left - 1 - tall(failing, to.width))
-            failing = failing_lines(groups, to.width, left - 1 - height_of(_blocks(blocks), to.width))
-    _blocks(blocks)(to)
+            failing = failing_lines(groups, to.width, left - 1 - height_of(blocks, to.width))
+    _print(to, blocks)
     for text, style in [*failing, *end]:
         line(to, text, style)
 
@@ -213,20 +210,20 @@ def _shortest(block: Block) -> Block:
 def _fitted(blocks: Sequence[Block], width: int, most: int) -> list[Block]:
     """Return blocks of at most so many lines: the tallest is shortened, or else left out, again and again."""
     chosen = [*blocks]
-    heights = [height_of(_blocks([block]), width) for block in chosen]
+    heights = [height_of([block], width) for block in chosen]
     while chosen and sum(heights) > most:
         able = [number for number, block in enumerate(chosen) if getattr(block, "short", None)] or range(len(chosen))
         tallest = max(able, key=heights.__getitem__)
         short = getattr(chosen[tallest], "short", None)
         chosen[tallest : tallest + 1] = [] if short is None else [short]
-        heights[tallest : tallest + 1] = [] if short is None else [height_of(_blocks([short]), width)]
+        heights[tallest : tallest + 1] = [] if short is None else [height_of([short], width)]
     return chosen
 
 
 def show_blocks(to: Console, blocks: Sequence[Block]) -> None:
     """Print blocks, as a command finds them."""
     _widen(to)
-    _blocks(blocks)(to)
+    _print(to, blocks)
 
 
 def blocks_text(blocks: Sequence[Block]) -> str:
@@ -255,17 +252,10 @@ def _few(notes: Sequence[str]) -> list[str]:
     return [*notes[:NOTES], f"and {plural(len(notes) - NOTES, 'more note')}; --json FILE has all"]
 
 
-def _blocks(blocks: Sequence[Block]) -> Form:
-    def form(to: Console) -> None:
-        for block in blocks:
-            _show(to, block)
-
-    return form
-
-
-def _show(to: Console, block: Block) -> None:
-    if "terminal" in block.media:
-        _PRINTERS[type(block)](to, block)
+def _print(to: Console, blocks: Sequence[Block]) -> None:
+    for block in blocks:
+        if "terminal" in block.media:
+            _PRINTERS[type(block)](to, block)
 
 
 def _show_lines(to: Console, block: Lines) -> None:
@@ -297,8 +287,7 @@ def _show_table(to: Console, block: Table) -> None:
     if rows:
         heads, wrapped = [head for _, head in columns], () if block.most else block.wide
         show_table(to, heads, rows, right=block.right, wrapped=wrapped, least=block.least)
-    for number in sorted(set(block.details) & set(block.bad)):
-        _show(to, block.details[number])
+    _print(to, [block.details[number] for number in sorted(set(block.details) & set(block.bad))])
 
 
 def _cell(block: Table, head: str, cell: Cell, bad: bool) -> Text:
@@ -314,15 +303,7 @@ def _show_fold(to: Console, block: Fold) -> None:
     if block.title:
         line(to)
         line(to, block.title, "bold")
-    _blocks(block.blocks)(to)
-
-
-def _show_beside(to: Console, block: Beside) -> None:
-    _blocks(block.blocks)(to)
-
-
-def _show_command(to: Console, block: CommandLine) -> None:
-    line(to, f"  {block.label}: {block.text}")
+    _print(to, block.blocks)
 
 
 def _show_code(to: Console, block: Code) -> None:
@@ -337,8 +318,8 @@ _PRINTERS: dict[type, Callable[..., None]] = {
     ValueList: _show_values,
     Table: _show_table,
     Fold: _show_fold,
-    Beside: _show_beside,
-    CommandLine: _show_command,
+    Beside: lambda to, block: _print(to, block.blocks),
+    CommandLine: lambda to, block: line(to, f"  {block.label}: {block.text}"),
     Code: _show_code,
 }
 

@@ -210,12 +210,7 @@ def test_lines_are_cut_and_values_aligned() -> None:
 def test_a_long_line_takes_several() -> None:
     assert [height("x" * n, 10) for n in (0, 10, 11, 21)] == [1, 1, 2, 3]
     assert tall([("x" * 25, ""), ("", "")], 10) == 4
-
-    def two(to: Console) -> None:
-        line(to, "x" * 25)
-        line(to, "x" * 25)
-
-    assert height_of(two, 10) == 6
+    assert height_of([Lines(lines=["x" * 25, "x" * 25])], 10) == 6
 
 
 def test_a_cut_text_says_so() -> None:
