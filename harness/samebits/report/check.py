@@ -319,21 +319,22 @@ def _table(document: Document, tallies: Sequence[SideTally]) -> Table:
     return Table(heads=ROWS, rows=cells, title=title, bad=bad, media=("markdown",))
 
 
-def _accepted(relaxed: Sequence[RelaxedLeaf]) -> list[Block]:
+def _accepted(relaxed: Mapping[tuple[str, ...], Sequence[Finding]]) -> list[Block]:
     """Return where a contract accepts rounding and rounding came out, with the reason and how far it goes."""
     if not relaxed:
         return []
     title = "Only rounding, accepted by contract"
     lines: list[str | Line] = [Line(f"{title}:", "strong")]
-    for pair, reason in dict.fromkeys((leaf.pair, leaf.reason) for leaf in relaxed):
-        lines.append(f"  {pair}: {reason}")
-        for leaf in relaxed:
-            if (leaf.pair, leaf.reason) == (pair, reason):
-                text = f"    {leaf.variant}, {leaf.direction}, {leaf.leaf}: {leaf.measured()}"
-                lines.append(Line(text, "warn"))
-    pairs = ", ".join(dict.fromkeys(leaf.pair for leaf in relaxed))
+    cells = []
+    by_reason: dict[tuple[str, str], list[Line]] = {}
+    for (pair, reason, variant, direction, leaf), results in relaxed.items():
+        far = measured(results)
+        by_reason.setdefault((pair, reason), []).append(Line(f"    {variant}, {direction}, {leaf}: {far}", "warn"))
+        cells.append((pair, variant, direction, leaf, far, reason))
+    for (pair, reason), own in by_reason.items():
+        lines += [f"  {pair}: {reason}", *own]
+    pairs = ", ".join(dict.fromkeys(pair for pair, *_ in relaxed))
     short = Lines(lines=[Line(f"only rounding, accepted by contract, in {pairs}", "warn"), ""], cut=1)
-    cells = [(leaf.pair, leaf.variant, leaf.direction, leaf.leaf, leaf.measured(), leaf.reason) for leaf in relaxed]
     table = Table(heads=LEAVES, rows=cells, caption=title, wide=LEAVES[-2:])
     return [
         Lines(lines=[*lines, ""], short=short, media=("terminal",)),
@@ -562,40 +563,18 @@ class SideTally:
         return next((rung for rung in reversed(RUNGS) if rung in self.required), "")
 
 
-@dataclass(kw_only=True, slots=True)
-class RelaxedLeaf:
-    """The results of one leaf for which less than `bitwise` is accepted, and how far they really go."""
-
-    pair: str
-    variant: str
-    direction: str
-    leaf: str
-    reason: str
-    total: int = 0
-    below: int = 0
-    max_ulp: int = 0
-    error_ratio: float = 0.0
-    dtypes: dict[str, None] = field(default_factory=dict)
-    kinds: set[str] = field(default_factory=set)
-
-    def add(self, result: Finding) -> None:
-        """Count one result."""
-        self.total += 1
-        if result.ruling.verdict == "rounding":
-            self.below += 1
-            self.max_ulp = max(self.max_ulp, result.comparison.max_ulp or 0)
-            self.error_ratio = max(self.error_ratio, result.accuracy.error_ratio or 0.0)
-            self.dtypes[result.place.dtype] = None
-            self.kinds |= {difference.kind for difference in result.comparison.differences}
-
-    def measured(self) -> str:
-        """Return the numbers of this run, in words."""
-        many, dtypes = f"{self.below} of {self.total} results", ", ".join(self.dtypes)
-        if self.kinds == {"sign of zero"}:  # which no distance and no error shows
-            return f"{many} {'differs' if self.below == 1 else 'differ'} in the sign of zero alone ({dtypes})"
-        ratio = f"{self.error_ratio:.2g}" if self.error_ratio >= 0.01 else "under 0.01"
-        far = ulps_in_words(self.max_ulp)
-        return f"{many} are only rounding ({dtypes}): at most {far}, error {ratio}x the reference's"
+def measured(leaf: Sequence[Finding]) -> str:
+    """Return how far the results of one leaf really go, in words."""
+    below = [result for result in leaf if result.ruling.verdict == "rounding"]
+    many = f"{len(below)} of {len(leaf)} results"
+    dtypes = ", ".join(dict.fromkeys(result.place.dtype for result in below))
+    kinds = {difference.kind for result in below for difference in result.comparison.differences}
+    if kinds == {"sign of zero"}:  # which no distance and no error shows
+        return f"{many} {'differs' if len(below) == 1 else 'differ'} in the sign of zero alone ({dtypes})"
+    error = max(0.0, *(result.accuracy.error_ratio or 0.0 for result in below))
+    ratio = f"{error:.2g}" if error >= 0.01 else "under 0.01"
+    far = ulps_in_words(max(result.comparison.max_ulp or 0 for result in below))
+    return f"{many} are only rounding ({dtypes}): at most {far}, error {ratio}x the reference's"
 
 
 def rows(results: Iterable[Finding]) -> list[SideTally]:
@@ -607,21 +586,19 @@ def rows(results: Iterable[Finding]) -> list[SideTally]:
     return list(tallies.values())
 
 
-def accepted(results: Iterable[Finding]) -> list[RelaxedLeaf]:
-    """Find the leaves for which a contract accepts rounding and rounding came out."""
-    relaxed: dict[tuple[str, ...], RelaxedLeaf] = {}
+def accepted(results: Iterable[Finding]) -> dict[tuple[str, ...], list[Finding]]:
+    """Return the results for which a contract accepts rounding, of each leaf for which rounding came out.
+
+    Returns:
+        By pair, reason, variant, direction and leaf.
+    """
+    leaves: dict[tuple[str, ...], list[Finding]] = {}
     for result in results:
         place, ruling = result.place, result.ruling
         if ruling.required == "rounding" and ruling.ok and not ruling.exempt:
-            new = RelaxedLeaf(
-                pair=place.pair,
-                variant=place.variant,
-                direction=place.direction,
-                leaf=place.leaf,
-                reason=ruling.reason or "",
-            )
-            relaxed.setdefault((new.pair, new.reason, new.variant, new.direction, new.leaf), new).add(result)
-    return [group for group in relaxed.values() if group.below]
+            key = (place.pair, ruling.reason or "", place.variant, place.direction, place.leaf)
+            leaves.setdefault(key, []).append(result)
+    return {key: leaf for key, leaf in leaves.items() if any(each.ruling.verdict == "rounding" for each in leaf)}
 
 
 def exempted(results: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:

@@ -13,7 +13,7 @@ from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
 from samebits.report.page import Badge, Cell, Fold, Line, Lines, Page, Table
-from samebits.report.words import State, plural
+from samebits.report.words import plural
 from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, gravest
 
@@ -39,7 +39,8 @@ class FaultTable(CommandDocument):
         answered = [row for row in self.results if row.error is None]
         if any(not (row.caught and row.honest) for row in answered):
             return 1
-        return gravest(self.problems) or (0 if len(answered) == self.planned else 3)
+        whole = bool(answered) and len(answered) == (self.planned or len(self.results))
+        return gravest(self.problems) or (0 if whole else 3)
 
     def as_findings(self) -> Iterator[Finding]:
         """Yield what is judged."""
@@ -83,7 +84,6 @@ class FaultTable(CommandDocument):
         live = [fault_lines(number, planned, row) for number, row in enumerate(self.results, 1)]
         return replace(
             usual_page(self),
-            state=state_of_faults(self),
             closing=closing(self.results, planned),
             live=[Fold(title="", blocks=live, short=_pair_lines(counts), media=("terminal",))],
             blocks=[table, by_pair],
@@ -164,12 +164,3 @@ def _cells(row: FaultRow) -> list[Cell]:
         f"{row.failed} of {row.results}" if row.results else "",
         row.error or row.said,
     ]
-
-
-def state_of_faults(document: FaultTable) -> State:
-    """Return `failed` where a fault is missed or an honest form fails, `incomplete` where not all came to an end."""
-    outcomes = {outcome(row) for row in document.results}
-    if outcomes & {"missed", "honest fails"} or any(problem.exit_code == 1 for problem in document.problems):
-        return "failed"
-    tried = len(document.results) >= document.planned
-    return "passed" if tried and not document.problems and "no answer" not in outcomes and outcomes else "incomplete"
