@@ -315,13 +315,7 @@ class ProcessGroup(LockstepGroup):
         return [post.payload for post in self.exchange(name, Post(payload))]
 
     def agree(self, name: str, payload: Any = None, failed: str | None = None) -> list[Any]:
-        """Return the same of a step that any process may have failed in.
-
-        Args:
-            name: of the exchange.
-            payload: what this process brings where it did not fail.
-            failed: why it failed.
-        """
+        """Return the same of a step that any process may have failed in."""
         posts = self.exchange(name, Post(payload, failed))
         if failed is None:
             for number, post in enumerate(posts):

@@ -25,15 +25,7 @@ def judged_together(
     finish: Callable[[], Sequence[Finding]],
     error: Callable[[str], Finding],
 ) -> list[Finding]:
-    """Return the results of a point that all processes come to; it runs in none where it does not start in one.
-
-    Args:
-        group: the processes.
-        words: the point, in messages.
-        started: why it did not start here, as its result; None where it did.
-        finish: runs it.
-        error: gives the result where another process failed, or the processes do not agree.
-    """
+    """Return the results of a point that all processes come to; it runs in none where it does not start in one."""
     group.begin(words)
     failed = None if started is None else _failure([started])
     results: Sequence[Finding]
@@ -49,11 +41,6 @@ def judged_together(
 
 def end_together(group: ProcessGroup, results: Sequence[Finding], error: Callable[[str], Finding]) -> list[Finding]:
     """Return the results of a point, once all processes have them.
-
-    Args:
-        group: the processes.
-        results: of this one; without leaves where it could not run.
-        error: gives the result where the processes do not agree.
 
     Raises:
         RunEnded: a process does not come.

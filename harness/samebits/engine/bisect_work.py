@@ -42,13 +42,7 @@ class BisectWork(OneByOne[JudgedPoint]):
         self._judge: JudgePoint | None = None
 
     def item(self, point: Point, steps: int, number: int) -> Item:
-        """Return one judgement.
-
-        Args:
-            point: the differences that are taken from the bad training.
-            steps: of every run.
-            number: of the judgement, since a point may be judged more than once.
-        """
+        """Return one judgement."""
         words = ", ".join(sorted(point)) or "no change"
         return Item(
             key=f"{number}: {words}",

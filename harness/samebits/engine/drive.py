@@ -103,14 +103,7 @@ class _Running:
 
 
 def chunks_of(items: Sequence[Item], ahead: int, size: int, *, divides: bool = True) -> list[Chunk]:
-    """Return items in chunks of one pair or one group; a group is divided only where it is larger than two chunks.
-
-    Args:
-        items: in order.
-        ahead: of each chunk.
-        size: roughly of how many items.
-        divides: whether a group is divided at all.
-    """
+    """Return items in chunks of one pair or one group; a group is divided only where it is larger than two chunks."""
     chunks: list[list[Item]] = []
     for item in items:
         last = chunks[-1] if chunks else None

@@ -236,13 +236,7 @@ def _known(item: Item, cache_key: str, journal: Journal | None, store: SourceMem
 
 
 def usual_settings(*, workers: int | None, seconds: float | None, limit: int | None) -> EngineSettings:
-    """Return settings of worker processes, with a limit of memory from what this machine or container has.
-
-    Args:
-        workers: how many; None for one per processor.
-        seconds: after which an item is ended; None for the usual time.
-        limit: of a process, in bytes; None for a share of the memory.
-    """
+    """Return settings of worker processes, with a limit of memory from what this machine or container has."""
     share = memory_limit_per_worker(workers or default_workers())
     if workers is not None and limit is None and share < LEAST_MEMORY:
         raise RequestError(

@@ -324,13 +324,7 @@ def compared_with(matrix: Matrix) -> dict[str, Config]:
 
 
 def not_run(row: TrainedRun, error: str, name: str = "") -> Problem:
-    """Return a run that could not be made, or that says nothing, as a problem.
-
-    Args:
-        row: of the run.
-        error: why.
-        name: of the item; of its configuration by default.
-    """
+    """Return a run that could not be made, or that says nothing, as a problem."""
     return Problem(pair=name or row.config, message=error, exit_code=row.exit_code or COULD_NOT_TELL)
 
 

@@ -253,16 +253,7 @@ def sweep(
     journal: Journal | None = None,
     store: VerdictCache | None = None,
 ) -> Generator[Finding]:
-    """Yield all results of a sweep in the order in which they are known; closing the iterator ends all processes.
-
-    Args:
-        loaded: pairs with their plans.
-        on_problem: called once with each pair that turns out not to run at all.
-        settings: where and how; in this process by default.
-        effort: how hard each point is tried.
-        journal: where results are written at once.
-        store: what remembers results between runs.
-    """
+    """Yield all results of a sweep in the order in which they are known; closing the iterator ends all processes."""
     ran = run_work(
         CheckWork(
             effort,

@@ -254,12 +254,7 @@ def trouble(pair: str, error: Exception) -> Trouble:
 
 
 def lost_words(loss: ProcessExit, stage: str) -> str:
-    """Explain why there is no result, for the row of an item whose process ended.
-
-    Args:
-        loss: why it ended.
-        stage: the last one that the item had reached; empty where it had reached none.
-    """
+    """Explain why there is no result, for the row of an item whose process ended."""
     return f"its process ended while {stage}: {loss.said()}"
 
 

@@ -246,12 +246,7 @@ def _loss(killed: ProcessExit | None, code: int, words: str) -> ProcessExit:
 
 
 def _kill(pid: int, *, stacks: bool = False) -> None:
-    """End a process, and what the user's code has started in it.
-
-    Args:
-        pid: of the process.
-        stacks: whether it first writes where it is.
-    """
+    """End a process, and what the user's code has started in it."""
     with contextlib.suppress(OSError):  # it has ended by itself meanwhile
         if stacks:
             os.kill(pid, signal.SIGUSR1)
@@ -322,13 +317,7 @@ def _end_with_parent() -> None:
 
 
 def serve(work: Work[Any], errors: str, inbox: Connection) -> None:
-    """Run chunks until this process ends or is ended.
-
-    Args:
-        work: what is done.
-        errors: the file for what is written to stdout and stderr.
-        inbox: gives the file of a chunk, and of its events.
-    """
+    """Run chunks until this process ends or is ended."""
     prepare(work, errors)
     while True:
         try:

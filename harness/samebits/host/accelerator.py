@@ -183,13 +183,7 @@ def expected_platform(devices: Path = Path("/dev")) -> str:
 
 
 def require_one_process(platform: str, processes: int, option: str) -> None:
-    """Reject several processes on a TPU.
-
-    Args:
-        platform: that they will start on.
-        processes: how many.
-        option: that says so, as in `--workers`.
-    """
+    """Reject several processes on a TPU."""
     if platform == "tpu" and processes > 1:
         raise RequestError(
             f"{option} {processes}: a TPU belongs to one process at a time; expected {option} 1, or one run for each "
@@ -198,12 +192,7 @@ def require_one_process(platform: str, processes: int, option: str) -> None:
 
 
 def gpu_variables(processes: int, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what the environment must say for several processes of jax on one GPU: memory as needed, and a share each.
-
-    Args:
-        processes: how many.
-        variables: of the environment; where the user has set one about memory, nothing is added.
-    """
+    """Return the variables by which processes share a GPU: memory as needed, a share each; none where the user set one."""
     if processes < 2 or any(name in variables for name in _MEMORY):
         return {}
     return {

@@ -120,10 +120,6 @@ def limit() -> int:
 def parse_limit(text: str, place: str) -> int:
     """Return a limit in bytes.
 
-    Args:
-        text: such as `500MB` or `2 GB`; `0` needs no unit.
-        place: where it was written, for the message.
-
     Raises:
         RequestError: it is not a size.
     """

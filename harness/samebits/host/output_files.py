@@ -39,12 +39,7 @@ def require_regular(option: str, path: Path | None) -> None:
 
 
 def require_reports(files: Mapping[str, Path | None], documents: Iterable[Path] = ()) -> None:
-    """Reject report files that could not be written, of which two are one file, or in whose place a document is read.
-
-    Args:
-        files: by their options; None where there is none.
-        documents: that the command reads.
-    """
+    """Reject report files that could not be written, of which two are one file, or one is a document that is read."""
     read = {path.resolve() for path in documents}
     seen: dict[Path, str] = {}
     for option, path in files.items():

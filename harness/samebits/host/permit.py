@@ -47,15 +47,7 @@ def permit_in(
     author_given: str | None,
     variables: Mapping[str, str] = os.environ,
 ) -> Permit:
-    """Return the permission to accept files into a folder.
-
-    Args:
-        root: the tree that runs.
-        folder: of the accepted files, which need not be committed.
-        things: what is accepted, for messages, such as `goldens`.
-        reason, author_given: as given.
-        variables: environment variables.
-    """
+    """Return the permission to accept files into a folder."""
     if variables.get("CI"):
         raise RequestError(
             f"CI={variables['CI']}: {things} are not accepted in CI; accept them on a workstation, and commit"
