@@ -9,7 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
+from samebits.engine.journal import (
+    Journal,
+    JournalHead,
+    LineReader,
+    decode_line,
+    default_name,
+    encode_line,
+    read_journal,
+)
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder, clear
 from samebits.host.written import Written
@@ -159,3 +167,42 @@ def test_changes_of_an_earlier_run_are_not_forgotten(tmp_path: Path) -> None:
         Journal(tmp_path / "j", head, resume=number > 0).close(remove=False)
         written = read_journal(tmp_path / "j").head
         assert written is not None and written.written == replace(at, dirty=True)
+
+
+LINE = encode_line({"key": "rope", "rows": [1, 2]})
+
+
+def test_a_line_comes_back() -> None:
+    assert LINE.endswith(b"\n") and LINE.count(b"\n") == 1
+    text = decode_line(LINE[:-1])
+    assert text is not None and msgspec.json.decode(text) == {"key": "rope", "rows": [1, 2]}
+
+
+@pytest.mark.parametrize("end", range(len(LINE) - 1))
+def test_a_cut_line_is_none(end: int) -> None:
+    assert decode_line(LINE[:end]) is None
+
+
+@pytest.mark.parametrize("place", range(len(LINE) - 1))
+def test_a_changed_byte_is_seen(place: int) -> None:
+    changed = bytearray(LINE[:-1])
+    changed[place] ^= 1
+    assert decode_line(bytes(changed)) is None
+
+
+def test_a_reader_gives_each_whole_line_once(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    reader = LineReader(path)
+    assert reader.new() == []
+    first, second = encode_line(1), encode_line(2)
+    path.write_bytes(first + second[:5])
+    assert reader.new() == [b"1"]
+    path.write_bytes(first + second)
+    assert reader.new() == [b"2"] and reader.new() == []
+
+
+def test_a_reader_leaves_damaged_lines_out(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(encode_line(1) + b"00000000 2\n" + encode_line(3))
+    reader = LineReader(path)
+    assert reader.new() == [b"1", b"3"]

@@ -2,18 +2,22 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from samebits.cluster import ray_cluster, ray_connection
-from samebits.engine.drive import Done
+from samebits.cluster.process_group import Board, ProcessGroup
+from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.ray_request import ray_request
 from samebits.engine.run_work import (
     Dependencies,
     EngineSettings,
+    InProcess,
     Recalled,
     SourceMemory,
     executor_of,
@@ -21,9 +25,15 @@ from samebits.engine.run_work import (
     usual_settings,
 )
 from samebits.engine.work import Item, Shard
+from samebits.errors import CouldNotRun
+from samebits.host.file_reads import FILE, MEANWHILE, OUTSIDE
+from samebits.host.group import RunEnded
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, raw, toy_items
+from tests.host.reading import reads_of
+from tests.support import failing_device
 from tests.support.child import run_python
+from tests.support.foreign import write_pair
 
 HEAD = JournalHead(command="check", request={})
 SETTINGS = EngineSettings(in_process=True)
@@ -178,3 +188,116 @@ def test_nodes_of_a_cluster_know_the_time_limit(monkeypatch: pytest.MonkeyPatch)
     executor_of(ToyWork(), 1, settings)
     ((_, request, _, seconds),) = received
     assert (request, seconds) == (settings.ray, 7)
+
+
+def in_small_chunks(ahead: int = 0) -> ToyWork:
+    """A work of which a few items are several chunks, as hundreds are of others."""
+    work = ToyWork(ahead=ahead)
+    work.chunk = 2
+    return work
+
+
+def test_all_items_run_in_order() -> None:
+    work, items = in_small_chunks(ahead=2), toy_items(*["good"] * 7)
+    done = list(drive(work, items, InProcess(work), limits=Limits(), on_problem=_no_problem))
+    assert [one.rows for one in done] == [(ToyRow(key=item.key, value=len(item.key)),) for item in items]
+
+
+def test_a_pair_that_cannot_run_is_a_problem_once() -> None:
+    work, problems = in_small_chunks(), list[Problem]()
+    items = [*toy_items(*["trouble"] * 7, pair="bad"), *toy_items("good", pair="fine")]
+    done = list(drive(work, items, InProcess(work), limits=Limits(), on_problem=problems.append))
+    assert [one.item.pair for one in done] == ["fine"]
+    assert problems == [Problem(pair="bad", message="cannot be declared", exit_code=2)]
+
+
+def test_a_failed_device_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the rows of the item count: they would be taken for good when the run is resumed."""
+    failing_device.mend_after(monkeypatch)
+    work, done = ToyWork(), list[Done[ToyRow]]()
+    items = toy_items("good", "device", "good")
+    with pytest.raises(CouldNotRun, match=r"^item 1: device .* failed: .*; it and what comes after need a new process"):
+        done.extend(drive(work, items, InProcess(work), limits=Limits(), on_problem=_no_problem))
+    assert [one.item for one in done] == items[:1]
+
+
+def test_what_was_traced_ahead_may_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_device.mend_after(monkeypatch)
+    work = ToyWork(ahead=1)
+    with pytest.raises(CouldNotRun, match=r"^item 0 \(or what was traced ahead, from item 1 on\): device "):
+        list(drive(work, toy_items("device", "good"), InProcess(work), limits=Limits(), on_problem=_no_problem))
+
+
+def test_of_several_processes_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a process is gone: process 0 reports what it has."""
+    failing_device.mend_after(monkeypatch)
+    board = Board(2)
+    group = ProcessGroup(1, 2, board)
+    executor = InProcess(ToyWork(), group)
+    try:
+        with pytest.raises(RunEnded, match=r"^process 1: item 0: device .* failed: ") as ended:
+            list(drive(ToyWork(), toy_items("device"), executor, limits=Limits(), on_problem=_no_problem))
+    finally:
+        group.close()
+    assert board.ended() == str(ended.value), "the others are told, and name the device too"
+
+
+ITEM = Item(key="a", pair="a", words="a", replay="", group=0, payload=None)
+
+
+def _key(tree: Path, request: str = "r") -> str:
+    return SourceMemory([tree], {"request": request}).cache_key(ITEM)
+
+
+def test_an_edit_anywhere_in_the_tree_is_another_key(tmp_path: Path) -> None:
+    """Of an implementation, and of a module that it may import; hidden and installed files do not count."""
+    write_pair(tmp_path, "good")
+    (tmp_path / "src").mkdir()
+    module = tmp_path / "src" / "helper.py"
+    module.write_text("FACTOR = 2\n")
+    before = _key(tmp_path)
+    for folder in (".hidden", "site-packages", "venv"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "other.py").write_text("")
+    (tmp_path / "venv" / "pyvenv.cfg").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    assert _key(tmp_path) == before
+    module.write_text("FACTOR = 3\n")
+    edited = _key(tmp_path)
+    assert edited != before
+    (tmp_path / "optimized_impls" / "good.py").write_text("def fast(x):\n    return x * 2\n")
+    assert _key(tmp_path) not in (before, edited)
+
+
+def test_request_item_and_settings_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _key(tmp_path)
+    assert _key(tmp_path) == before != _key(tmp_path, "another")
+    other = Item(key="b", pair="a", words="a", replay="", group=0, payload=None)
+    assert SourceMemory([tmp_path], {"request": "r"}).cache_key(other) != before
+    monkeypatch.setenv("XLA_FLAGS", "--xla_none=1")
+    assert _key(tmp_path) != before
+
+
+def test_what_was_read_must_be_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data, but no source of the tree, which the cache key has."""
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "table").write_text("1")
+    reads_of(monkeypatch)
+    reads = tuple(f"{FILE}{tmp_path / name}" for name in ("helper.py", "table"))
+    memory = SourceMemory([tmp_path], {})
+    done: Done[Any] = Done(ITEM, (), (), (*reads, f"{OUTSIDE}starts another program"))
+    dependencies = memory.remember(memory.cache_key(ITEM), done)
+    assert dependencies is not None and reads[1] in dict(dependencies) and reads[0] not in dict(dependencies)
+    assert not any(read.startswith(OUTSIDE) for read, _ in dependencies)
+    removed = replace(done, reads=(f"{OUTSIDE}reads {tmp_path / 'table'}, which {MEANWHILE}",))
+    assert memory.remember(memory.cache_key(ITEM), removed) is None
+    assert SourceMemory([tmp_path], {}).holds(dependencies)
+    (tmp_path / "table").write_text("2")
+    assert not SourceMemory([tmp_path], {}).holds(dependencies)
+    assert memory.remember(memory.cache_key(ITEM), done) is None, "it changed while it ran"
+
+
+def test_nothing_is_remembered_between_runs(tmp_path: Path) -> None:
+    """The journal alone has rows."""
+    memory = SourceMemory([tmp_path], {})
+    assert memory.recall(ITEM, memory.cache_key(ITEM)) is None

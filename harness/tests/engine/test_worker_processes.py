@@ -16,7 +16,7 @@ import pytest
 
 from samebits.engine import worker_processes
 from samebits.engine.drive import Done, Limits, drive
-from samebits.engine.work import Item
+from samebits.engine.work import Event, Finished, Item, Started, Trouble, Unusable
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.errors import RequestError
 from samebits.host.isolation import lasting_notes, take_notes
@@ -287,3 +287,29 @@ def test_output_is_forwarded_in_whole_lines_without_stacks(
     for part in written:
         part.decode("utf-8")
     assert b"".join(written).decode() == "Schritt 1: 5 µs\nöffnet\n"
+
+
+OURS = Trouble("rope", "samebits itself raised OSError", 3)
+
+
+@pytest.mark.parametrize(
+    ("event", "used", "unusable"),
+    [
+        (OURS, False, None),
+        (OURS, True, Unusable("exit", "rope: samebits itself raised OSError")),
+        (Trouble("rope", "has no variant 'fast'", 2), True, None),
+        (Finished("rope/1", ()), True, None),
+        (Started("rope/1"), True, None),
+    ],
+)
+def test_when_a_process_ends_itself(
+    event: Event, used: bool, unusable: Unusable | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_processes._WORKER, "used", used)
+    assert worker_processes._unusable(event) == unusable
+
+
+def test_a_failed_device_ends_it_after_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_processes, "device_failure", lambda: "device cuda:0 failed")
+    assert worker_processes._unusable(Finished("rope/1", ())) == Unusable("device", "device cuda:0 failed")
+    assert worker_processes._unusable(Started("rope/1")) is None

@@ -7,7 +7,7 @@ import platformdirs
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host.cache_folder import VARIABLE, cache_folder, cache_root, limit, limit_text, parse_limit
+from samebits.host.cache_folder import VARIABLE, cache_folder, cache_root, limit, limit_text, parse_limit, parse_size
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,3 +71,29 @@ def test_the_temporary_folder_of_another_user_is_refused(homeless: Path, monkeyp
     monkeypatch.setattr("os.getuid", lambda: number)
     with pytest.raises(RequestError, match=f"{folder} belongs to another user; set SAMEBITS_CACHE_DIR"):
         cache_root()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8G", 8 * 2**30),
+        ("512M", 2**29),
+        ("2.5GiB", 5 * 2**29),
+        ("2 gib", 2**31),
+        ("2GB", 2 * 10**9),
+        ("1tb", 10**12),
+        ("500 MB", 5 * 10**8),
+        ("70000", 70000),
+        ("70000B", 70000),
+        ("0", 0),
+    ],
+)
+def test_a_size(text: str, size: int) -> None:
+    assert parse_size(text, "--memory", "8G") == size
+
+
+@pytest.mark.parametrize("text", ["", "G", "8X", "-1G", "eight", "1G2", "8 G B", "8iB", "9" * 400])
+def test_what_is_not_a_size_is_rejected(text: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse_size(text, "--memory", "a size such as 8G")
+    assert str(raised.value) == f"--memory: '{text}' is not a size; expected a size such as 8G"

@@ -1,25 +1,28 @@
 """Side effects of user code (settings, variables, patched modules) are undone and reported."""
 
 import contextlib
+import importlib
 import io
 import os
 import random
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.stats
 import numpy as np
 import pytest
 
 from samebits.host import isolation
 from samebits.host.environment import configuration
 from samebits.host.isolation import take_notes, undone
+from samebits.host.loading import load_file
 from samebits.report.check import read_document
 from samebits.schema.case import Case
 from tests.support.adversarial import SIZES, pair_of, points_of, results_of
@@ -303,3 +306,58 @@ def test_a_module_that_changes_jax_reaches_no_other_pair(tmp_path: Path) -> None
     assert "jax_default_matmul_precision from None to highest" in notes[0]
     assert "what jax.numpy.sum stands for" in notes[1]
     assert "jax_enable_x64 from False to True" in ended.out
+
+
+HELPERS = """
+class Norm:
+    def __call__(self, x):
+        return x
+
+def scale(x):
+    return x * 2
+"""
+REPLACING = """
+import jax.scipy.stats
+import shared_helpers
+
+def fast(x, *_):
+    return x * 3
+
+jax.scipy.stats.norm.logpdf = fast
+shared_helpers.scale = fast
+shared_helpers.Norm.__call__ = fast
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "shared_helpers.py").write_text(HELPERS, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("shared_helpers", None)
+
+
+def test_an_import_that_replaces_functions_is_undone_and_noted(folder: Path) -> None:
+    helpers = importlib.import_module("shared_helpers")
+    before = helpers.scale, helpers.Norm.__call__, jax.scipy.stats.norm.logpdf
+    (folder / "patching.py").write_text(REPLACING, encoding="utf-8")
+    take_notes()
+    load_file(folder / "patching.py")
+    assert (helpers.scale, helpers.Norm.__call__, jax.scipy.stats.norm.logpdf) == before
+    (text,) = take_notes()
+    assert "what shared_helpers.scale stands for" in text
+    assert "what shared_helpers.Norm.__call__ stands for" in text
+    assert "what jax.scipy.stats.norm.logpdf stands for" in text
+    assert text.endswith("It was undone: no other code ran with it")
+
+
+def test_a_submodule_may_take_the_name_of_a_function(folder: Path) -> None:
+    package = folder / "shared_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("def train():\n    pass\n", encoding="utf-8")
+    (package / "train.py").write_text("", encoding="utf-8")
+    parent = importlib.import_module("shared_package")
+    with undone("importing it", importing=True) as changed:
+        module = importlib.import_module("shared_package.train")
+    assert changed == []
+    assert parent.train is module
