@@ -192,7 +192,7 @@ def require_one_process(platform: str, processes: int, option: str) -> None:
 
 
 def gpu_variables(processes: int, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which processes share a GPU: memory as needed, a share each; none where the user set one."""
+    """Return the variables by which processes share a GPU's memory; none where the user has set one."""
     if processes < 2 or any(name in variables for name in _MEMORY):
         return {}
     return {
