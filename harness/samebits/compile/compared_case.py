@@ -41,20 +41,7 @@ WIDEST = 240
 """Characters of an instruction; of a longer one the middle is left out, mostly shapes, and the attributes stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizedModule:
-    """A compiled program as its compiler wrote it.
-
-    Args:
-        module: serialised.
-        taken: which arguments of the function its parameters are.
-    """
-
-    module: bytes
-    taken: tuple[int, ...]
-
-
-def first_difference(reference: OptimizedModule, variant: OptimizedModule) -> ProgramRegion | None:
+def first_difference(reference: CompiledProgram, variant: CompiledProgram) -> ProgramRegion | None:
     """Return the first differing region of two optimised modules; None where every instruction has its equal.
 
     Raises:
@@ -63,7 +50,7 @@ def first_difference(reference: OptimizedModule, variant: OptimizedModule) -> Pr
     return _first_region(MatchedComputations(_entry(reference), _entry(variant)), ENTRY, ())
 
 
-def _entry(program: OptimizedModule) -> SideComputation:
+def _entry(program: CompiledProgram) -> SideComputation:
     module = HloModule(program.module)
     side = ModuleSide(module, PrintedModule(_printed(program.module)))
     return SideComputation(side, module.entry, entry_arguments(module, program.taken), program.taken)
@@ -429,8 +416,7 @@ def _region(reference: CompiledProgram, variant: CompiledProgram) -> ProgramRegi
     """Return where two programs first differ; None for the same program, or where jaxlib cannot print one of them."""
     if reference.facts.program == variant.facts.program:
         return None
-    first, second = (OptimizedModule(program.module, program.taken) for program in (reference, variant))
     try:
-        return first_difference(first, second)
+        return first_difference(reference, variant)
     except CouldNotRun:  # the comparison stands without it: digests and counts need no text
         return None

@@ -103,7 +103,7 @@ def compile_for(
         RequestError: the compiler rejects an option.
         CouldNotRun: tracing, lowering or compiling raised, with the compiler's words.
     """
-    return compile_lowered(lower(function, *types, mesh=mesh, target=target, label=label), options or {}, cache)
+    return compile_program(lower(function, *types, mesh=mesh, target=target, label=label), options or {}, cache).facts
 
 
 def lower(function: Callable[..., Any], *types: Any, mesh: Any, target: str | Target, label: str) -> Lowered:
@@ -179,11 +179,6 @@ class CompiledProgram:
     module: bytes
     taken: tuple[int, ...]
     outputs: OutputTypes
-
-
-def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
-    """Compile StableHLO and return facts, the second half of `compile_for`; raises as `compile_program`."""
-    return compile_program(program, options, cache).facts
 
 
 def compile_program(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> CompiledProgram:

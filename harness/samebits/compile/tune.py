@@ -126,12 +126,7 @@ def small_values(
     unavailable: list[SamebitsError] = []  # targets, which the compilation for them reports
     compiled = jobs(replace(pair, compiled=(real,), documented=()), request, unavailable)
     wanted = {(side, job.direction) for job in compiled for side in job.sides[1:]}
-    return [
-        SmallValue(
-            side=side, direction=direction, value=repr(value), verdict=run.verdict, equal=run.equal, small=run.said
-        )
-        for (side, direction, value), run in run_small(in_setting(pair, real), locator, real, wanted, programs).items()
-    ]
+    return [*run_small(in_setting(pair, real), locator, real, wanted, programs).values()]
 
 
 def tuned_case(trials: Iterable[TuningTrial], small: Iterable[SmallValue]) -> TunedCase:
@@ -165,24 +160,8 @@ def _words(error: SamebitsError, job: CompileJob) -> str:
     return " ".join(str(error).split()).rpartition(f"({job.real.mode}): ")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class SmallRun:
-    """The result of a value at the small size.
-
-    Args:
-        text: its StableHLO; None if it cannot be traced.
-        verdict, equal: the worst verdict of its leaves, and whether it satisfies the contracts; None if nothing ran.
-        said: a description, which names an earlier value with the same program, if any.
-    """
-
-    text: str | None
-    verdict: str | None
-    equal: bool | None
-    said: str
-
-
-SmallRuns = Mapping[tuple[str, str, Any], SmallRun]
-"""By side, direction and value."""
+Place = tuple[str, Direction, Any]
+"""Side, direction and value."""
 
 
 def tuned_argument(real: RealSize) -> tuple[str, tuple[Any, ...]]:
@@ -200,43 +179,45 @@ def with_value(real: RealSize, value: Any, sizes: Mapping[str, int] | None = Non
 
 def run_small(
     pair: Pair, locator: Locator, real: RealSize, wanted: set[tuple[str, Direction]], programs: Programs
-) -> SmallRuns:
+) -> dict[Place, SmallValue]:
     """Compare every value with the reference on one CPU device; a program shared with an earlier value is not rerun."""
-    runs: dict[tuple[str, str, Any], SmallRun] = {}
+    runs: dict[Place, SmallValue] = {}
+    texts: dict[Place, str | None] = {}
     sides = [side for side in pair.variant_names if any(side == name for name, _ in wanted)]
     for value in tuned_argument(real)[1]:
         small = with_value(real, value, real.tune_sizes)
         alone = _alone(pair, small)
-        texts = {key: _text(alone, small, key, programs) for key in wanted}
+        texts |= {(*key, value): _text(alone, small, key, programs) for key in wanted}
         new: dict[str, tuple[Direction, ...]] = {}
         for side in sides:
             # A side runs in all directions or in none, so the programs of all directions must be the same.
-            mine = [direction for direction in DIRECTIONS if (side, direction) in wanted]
-            earlier = next((v for v in _values_of(runs, side) if _alike(runs, texts, side, mine, v)), None)
+            mine = tuple(direction for direction in DIRECTIONS if (side, direction) in wanted)
+            before = dict.fromkeys(known for name, _, known in runs if name == side)
+            earlier = next((known for known in before if _alike(texts, side, mine, known, value)), None)
             if earlier is None:
-                new[side] = tuple(mine)
+                new[side] = mine
                 continue
             for direction in mine:
                 was = runs[side, direction, earlier]
-                description = f"the program of {earlier!r} at this small size"
-                runs[side, direction, value] = replace(was, said=f"{description}: {was.verdict or was.said}")
+                words = f"the program of {earlier!r} at this small size: {was.verdict or was.small}"
+                runs[side, direction, value] = replace(was, value=repr(value), small=words)
         for side, directions in new.items():
             results = _results(alone, locator, side, directions, programs)
             for direction in directions:
                 leaves = [result for result in results if result.place.direction == direction]
-                runs[side, direction, value] = _judged(texts[side, direction], leaves)
+                verdict, equal, words = _judged(leaves)
+                runs[side, direction, value] = SmallValue(
+                    side=side, direction=direction, value=repr(value), verdict=verdict, equal=equal, small=words
+                )
     return runs
 
 
-def _values_of(runs: Mapping[tuple[str, str, Any], SmallRun], side: str) -> list[Any]:
-    return list(dict.fromkeys(value for name, _, value in runs if name == side))
-
-
 def _alike(
-    runs: SmallRuns, texts: Mapping[tuple[str, Direction], str | None], side: str, mine: list[Direction], value: Any
+    texts: Mapping[Place, str | None], side: str, directions: Sequence[Direction], first: Any, second: Any
 ) -> bool:
-    pairs = [(runs[side, direction, value].text, texts[side, direction]) for direction in mine]
-    return all(was is not None and was == now for was, now in pairs)
+    """Tell whether two values give one program in each direction; one that cannot be traced is like no other."""
+    pairs = [(texts[side, direction, first], texts[side, direction, second]) for direction in directions]
+    return all(text is not None and text == other for text, other in pairs)
 
 
 def _alone(pair: Pair, small: RealSize) -> Pair:
@@ -289,15 +270,16 @@ def _results(
     return list(run_points(pair, locator, plan(pair, request, devices=1).points, programs))
 
 
-def _judged(text: str | None, leaves: Sequence[Finding]) -> SmallRun:
+def _judged(leaves: Sequence[Finding]) -> tuple[str | None, bool | None, str]:
+    """Return the worst verdict, whether all leaves satisfy their contracts, and a description; None if nothing ran."""
     if not leaves:
-        return SmallRun(text, None, None, "not run")
+        return None, None, "not run"
     worst = min(leaves, key=lambda result: (not result.failed, _WORST_FIRST.index(result.ruling.verdict)))
     if worst.ruling.verdict in ("error", "skipped"):
-        return SmallRun(text, worst.ruling.verdict, None, worst.ruling.reason or worst.ruling.verdict)
+        return worst.ruling.verdict, None, worst.ruling.reason or worst.ruling.verdict
     failed = [result for result in leaves if result.failed]
     evidence = worst.ruling.evidence or worst.ruling.reason or ""
     if failed:
         seen = worst.comparison
         evidence = f"{worst.place.leaf}: {seen.mismatches} of {seen.elements} elements differ; {evidence}"
-    return SmallRun(text, worst.ruling.verdict, not failed, evidence)
+    return worst.ruling.verdict, not failed, evidence

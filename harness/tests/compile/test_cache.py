@@ -197,7 +197,7 @@ def test_a_compiler_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     mesh = target_mesh("cpu:8", "context*")
     program = replace(compiler.lower(sine, jnp.zeros(8), mesh=mesh, target="cpu:8", label="mine"), lowered=Lowered())
     with pytest.raises(CouldNotRun, match=r"^mine raised RuntimeError: RESOURCE_EXHAUSTED: out of memory") as caught:
-        compiler.compile_lowered(program, {"xla_any": "1"})
+        compiler.compile_program(program, {"xla_any": "1"})
     assert caught.value.__notes__ == ["why it failed"]
 
 

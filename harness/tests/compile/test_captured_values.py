@@ -53,14 +53,14 @@ CAPTURED = """
 import jax, jax.numpy as jnp
 from samebits.compile.compiler import lower
 from samebits.compile.cache import CompileCache
-from samebits.compile.compiler import compile_lowered
+from samebits.compile.compiler import compile_program
 from samebits.compile.devices import target_mesh
 import sys
 mesh, shape = target_mesh("cpu:1", "data1"), jax.ShapeDtypeStruct((8,), jnp.float32)
 arrays = [jnp.arange(8.0) + n for n in (2, 3, 2)]
 cache = CompileCache(__import__("pathlib").Path(sys.argv[1]))
 lowered = [lower(lambda x, a=a: x * a, shape, mesh=mesh, target="cpu:1", label="mine") for a in arrays]
-facts = [compile_lowered(one, {}, cache) for one in lowered]
+facts = [compile_program(one, {}, cache).facts for one in lowered]
 print(lowered[0].text == lowered[1].text, [one.cached for one in facts], len({one.program for one in facts}))
 """
 

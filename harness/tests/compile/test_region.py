@@ -10,8 +10,8 @@ import pytest
 from jax import lax
 
 from samebits.compile import compared_case
-from samebits.compile.compared_case import BEFORE, ENTRY, MOST, WIDEST, OptimizedModule, first_difference
-from samebits.compile.compiler import compile_program, lower
+from samebits.compile.compared_case import BEFORE, ENTRY, MOST, WIDEST, first_difference
+from samebits.compile.compiler import CompiledProgram, compile_program, lower
 from samebits.compile.devices import target_mesh
 from samebits.errors import CouldNotRun
 from samebits.schema.program_facts import ProgramRegion, RegionLine
@@ -20,11 +20,10 @@ from tests.hlo.programs import V5E, needs_libtpu
 Function = Callable[..., Any]
 
 
-def optimized(function: Function, *, arguments: int = 2, target: str = "cpu", size: int = 8) -> OptimizedModule:
+def optimized(function: Function, *, arguments: int = 2, target: str = "cpu", size: int = 8) -> CompiledProgram:
     types = [jax.ShapeDtypeStruct((size, size), jnp.float32)] * arguments
     lowered = lower(function, *types, mesh=target_mesh(target, "data*"), target=target, label="test")
-    program = compile_program(lowered, {})
-    return OptimizedModule(program.module, program.taken)
+    return compile_program(lowered, {})
 
 
 def region_of(first: Function, second: Function, **where: Any) -> ProgramRegion | None:

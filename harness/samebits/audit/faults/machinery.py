@@ -37,27 +37,11 @@ def _unsplit(spec: Any, mesh: Any) -> Any:
     return PartitionSpec()
 
 
-def _always_equal(path: str, reference: Any, optimized: Any) -> Comparison:
-    return Comparison(path=path, elements=reference.array.size)
-
-
-def _no_leaves(tree: Any, direction: str) -> dict[str, Any]:
-    return {}
-
-
-def _zero_cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Any:
-    return np.zeros(shape, dtype)
-
-
 def _constant_records(pair: Any, case: Any, dtype: str, mesh: Any, draw: int = 0) -> Any:
     from samebits.programs.inputs import arg_dtype, arg_shape
 
     args = pair.arguments(case, mesh)
     return {"ordinary": {n: np.ones(arg_shape(a, n, case), arg_dtype(a, dtype)) for n, a in args.items()}}
-
-
-def _same_key(self: Any, direction: str, side: str, site: Any) -> Any:
-    return (direction, site.built is None)
 
 
 def _reference_for_all(pair: Any, side: str) -> Any:
@@ -80,18 +64,6 @@ def _fault(
     )
 
 
-def _one_label(self: Any, codes: Any) -> Any:
-    return np.zeros_like(codes)
-
-
-def _nothing(a: Any, b: Any, p: int) -> Any:
-    return np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.int64)
-
-
-def _no_promises(self: Any, first: Any, two: Any) -> tuple[()]:
-    return ()
-
-
 def _always_the_same(domain: Any, name: str, *of_both: Any, **more: Any) -> Any:
     from samebits.interpret.field_proof.proof import FieldIdentity
 
@@ -102,10 +74,6 @@ def _hold_as_positive(values: Any, element: Any) -> None:
     """Take the value itself as the root of a square at any number of points, without a random sign."""
     if element.degree.largest and not element.degree.guessed:
         values.hold(element.parts[0], abs(element.shadow))
-
-
-def _not_stored(question: Any) -> dict[str, str]:
-    return {}
 
 
 def _no_range(question: Any) -> Any:
@@ -127,26 +95,31 @@ _FAULTS = (
     _fault(
         "comparator says equal to everything",
         "samebits.programs.host_trees:compare_leaf",
-        _always_equal,
+        lambda path, reference, variant: Comparison(path=path, elements=reference.array.size),
         "CheckerBroken",
     ),
     _fault(
         "comparator compares no leaves",
         "samebits.programs.host_trees:named_leaves",
-        _no_leaves,
+        lambda tree, direction: {},
         "error",
         "nothing to compare",
     ),
     _fault(
         "cotangents are all zero",
         "samebits.check.execution:cotangent",
-        _zero_cotangent,
+        lambda kind, shape, dtype, *names: np.zeros(shape, dtype),
         "error",
         "zero for every",
         _PULL,
     ),
     _fault("inputs are all ones", "samebits.check.execution:records", _constant_records, "error", "permutation"),
-    _fault("compiled programs mixed up between cases", "samebits.programs.sides:TracedSides._key", _same_key, "error"),
+    _fault(
+        "compiled programs mixed up between cases",
+        "samebits.programs.sides:TracedSides._key",
+        lambda sides, direction, side, site: (direction, site.built is None),
+        "error",
+    ),
     _fault(
         "the reference is compared with itself",
         "samebits.programs.sides:implementation",
@@ -156,16 +129,21 @@ _FAULTS = (
     _fault(
         "labels forget which element is which",
         "samebits.interpret.labels:LabelTable.labels",
-        _one_label,
+        lambda table, codes: np.zeros_like(codes),
         "CheckerBroken",
     ),
     _fault(
         "proofs keep silent about -0.0",
         "samebits.interpret.labels:LabelProver._promises",
-        _no_promises,
+        lambda prover, first, two: (),
         "CheckerBroken",
     ),
-    _fault("products in the fields vanish", "samebits.interpret.field.residues:multiply", _nothing, "CheckerBroken"),
+    _fault(
+        "products in the fields vanish",
+        "samebits.interpret.field.residues:multiply",
+        lambda a, b, p: np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.int64),
+        "CheckerBroken",
+    ),
     _fault(
         "the fields call everything the same",
         "samebits.interpret.field_proof.proof:compare_formulas",
@@ -173,7 +151,9 @@ _FAULTS = (
         "CheckerBroken",
     ),
     _fault("roots take any sign", "samebits.interpret.field.base:HeldValues.add", _hold_as_positive, "CheckerBroken"),
-    _fault("a stored result passes", "samebits.interpret.field_proof.proof:stored", _not_stored, "CheckerBroken"),
+    _fault(
+        "a stored result passes", "samebits.interpret.field_proof.proof:stored", lambda question: {}, "CheckerBroken"
+    ),
     _fault("fields look at no range", "samebits.interpret.field_proof.proof:reach_of", _no_range, "CheckerBroken"),
 )
 
