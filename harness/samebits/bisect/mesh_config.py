@@ -92,9 +92,8 @@ class ConfigJudge:
         return self._trainers[key]
 
     def _reference(self, config: Config) -> Any:
-        from samebits.train.envelope import forced_steps
+        from samebits.train.envelope import forced_steps, measure
         from samebits.train.matrix import one_device
-        from samebits.train.measure import measure
 
         key = config.digest()
         if key not in self._references:

@@ -357,7 +357,7 @@ def _run(
     import jax
     import numpy as np
 
-    from samebits.train.measure import dithered
+    from samebits.train.envelope import dithered
     from samebits.train.taps import Nesting, TapInterpreter, Tensor, tapped
     from samebits.train.trace_step import trace_training_step
 

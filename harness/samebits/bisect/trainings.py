@@ -12,9 +12,8 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.compare import BoundedDistance, bounded
 from samebits.train.distance import SCALARS, lacks, leaf_order, place
-from samebits.train.envelope import Envelope, Forced, distances, forced, forced_steps
+from samebits.train.envelope import Envelope, Forced, distances, forced, forced_steps, measure
 from samebits.train.matrix import one_device
-from samebits.train.measure import measure
 from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer, pool
 

@@ -91,8 +91,7 @@ def defaults(chosen: DefaultsOptions) -> int:
 
 def compare_defaults(chosen: DefaultsOptions, run: CommandRun) -> DefaultsDocument:
     """Compare the defaults of two sources."""
-    from samebits.audit.defaults.compare import compare_sources
-    from samebits.audit.defaults.sources import read_source
+    from samebits.audit.defaults import compare_sources, read_source
     from samebits.report.defaults import DefaultsDocument
 
     agreement = compare_sources(read_source(chosen.first), read_source(chosen.second), chosen.ignore)

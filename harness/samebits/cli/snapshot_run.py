@@ -6,9 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
-from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapshots
-from samebits.audit.snapshots.record import FOLDER, processor_here
+from samebits.audit.snapshots import (
+    FOLDER,
+    AcceptedVerdicts,
+    SnapshotComparison,
+    accept_verdicts,
+    compare_to_snapshots,
+    processor_here,
+)
 from samebits.cli.accept import AcceptOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.select_pairs import load_pairs, plans

@@ -12,11 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.compile.cache import Artefact, CompileCache
 from samebits.compile.devices import compiler_version
-from samebits.compile.output_types import OutputTypes
 from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.canonical import identity
 from samebits.hlo.counts import count
@@ -27,6 +26,54 @@ from samebits.programs.captured_values import calls_python, captured_arrays
 from samebits.schema.program_facts import Facts
 from samebits.schema.target import Target
 from samebits.user_errors import one_line
+
+if TYPE_CHECKING:
+    from samebits.programs.host_trees import HostTree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputTypes:
+    """The output of a traced program.
+
+    Args:
+        tree: its structure, without leaves.
+        leaves: path, dtype and whether the type is weak, in order.
+    """
+
+    tree: HostTree
+    leaves: tuple[tuple[str, str, bool], ...]
+
+    @classmethod
+    def of(cls, traced: Any) -> OutputTypes:
+        """Return those of a traced program, as jax has it."""
+        import jax
+
+        from samebits.programs.host_trees import HostTree
+
+        info = traced.out_info
+        structure = jax.tree_util.tree_structure(info)
+        leaves = tuple(
+            ("out" + jax.tree_util.keystr(path), str(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
+            for path, leaf in jax.tree_util.tree_leaves_with_path(info)
+        )
+        return cls(tree=HostTree(structure=str(structure), leaves={}, tree=structure), leaves=leaves)
+
+    def difference(self, variant: OutputTypes) -> str | None:
+        """Say what a variant returns otherwise than this reference; None where it returns the same types."""
+        from samebits.programs.host_trees import same_structure
+
+        if not same_structure(self.tree, variant.tree):
+            first, second = self.tree.structure, variant.tree.structure
+            return "another output tree: " + (
+                f"{first} -> {second}" if first != second else f"both print as {first}, but their static data differs"
+            )
+        for (path, dtype, weak), (_, other_dtype, other_weak) in zip(self.leaves, variant.leaves, strict=True):
+            if dtype != other_dtype:
+                return f"another output dtype: {path} {dtype} -> {other_dtype}"
+            if weak != other_weak:
+                return f"another output weak type: {path} weak_type={weak} -> {other_weak}"
+        return None
+
 
 _REFUSED = ("No such compile option", "Failed to parse", "While setting option")
 """XLA's messages for an unknown option, or for a value that it cannot parse."""

@@ -17,11 +17,9 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from samebits.compile.cache import CompileCache
-from samebits.compile.compared_case import CompiledCase, compare_case, expected_refusal
-from samebits.compile.comparison import expected_error
-from samebits.compile.compiler import CompiledProgram, Lowered, compile_program, lower_traced
+from samebits.compile.compared_case import CompiledCase, compare_case, expected_error, expected_refusal
+from samebits.compile.compiler import CompiledProgram, Lowered, OutputTypes, compile_program, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
-from samebits.compile.output_types import OutputTypes
 from samebits.compile.request import CompileOption, CompileRequest
 from samebits.compile.selftest import check_compiled
 from samebits.errors import CouldNotRun, MeshError, RequestError, SamebitsError

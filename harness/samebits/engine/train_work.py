@@ -262,7 +262,7 @@ class MatrixRuns:
     def _measured(self, trainer: Trainer, recorded: Recorded) -> TrainedRun:
         from samebits.schema.meshes import MeshSpec
         from samebits.train.matrix import one_device
-        from samebits.train.measure import measure
+        from samebits.train.envelope import measure
 
         first = self.matrix.runs[0]
         with contextlib.ExitStack() as stack:

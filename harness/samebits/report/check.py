@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from samebits.audit.snapshots.hold import SnapshotComparison
+from samebits.audit.snapshots import SnapshotComparison
 from samebits.host.environment import Environment
 from samebits.report.causes import causes_of
 from samebits.report.document import CommandDocument, read_as

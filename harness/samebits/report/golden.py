@@ -21,8 +21,7 @@ from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
-from samebits.train.golden.check import CheckedGolden
-from samebits.train.golden.curve import GoldenCurveStep
+from samebits.train.golden.check import CheckedGolden, GoldenCurveStep
 from samebits.train.golden.record import Golden, GoldenAcceptance
 
 

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from samebits.audit.snapshots.accept import AcceptedVerdicts
+from samebits.audit.snapshots import AcceptedVerdicts
 from samebits.host.environment import Environment
 from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument

@@ -18,8 +18,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Matrix, Model
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared, clusters, judge_runs
-from samebits.train.envelope import ONE_DEVICE, Envelope, Forced, distances, forced, forced_steps
-from samebits.train.measure import measure
+from samebits.train.envelope import ONE_DEVICE, Envelope, Forced, distances, forced, forced_steps, measure
 from samebits.train.parts import expected_verdict
 from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer, pool

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from samebits.cli.golden import golden
-from samebits.train.golden.files import read_golden
+from samebits.train.golden.record import read_golden
 from tests.support.invoke import Ended, defaults
 from tests.support.toy_model import commit, write_tree
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samebits.compile import compared_case, comparison, pair, selftest
+from samebits.compile import compared_case, pair, selftest
 from samebits.compile import compiler as compiled_module
 from samebits.hlo import counts
 from samebits.hlo.canonical import ProgramDigests
@@ -183,7 +183,7 @@ def _with_itself(reference: CompiledSide, variant: CompiledSide, *others: Any, *
     return _beside(reference, dataclasses.replace(reference, side=variant.side), *others, **more)
 
 
-_once, _beside = counts._once, comparison.compare_sides
+_once, _beside = counts._once, compared_case.compare_sides
 
 
 @pytest.mark.slow

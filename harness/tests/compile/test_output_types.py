@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import samebits
-from samebits.compile.output_types import OutputTypes
+from samebits.compile.compiler import OutputTypes
 
 ROWS = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 

@@ -94,7 +94,7 @@ LOADERS = (
     "programs/catalogue",
     "programs/implementations",
     "train/request",
-    "audit/defaults/sources",
+    "audit/defaults",
     "audit/faults/fault",
 )
 """The only users of `LOADING`, which imports files by path."""

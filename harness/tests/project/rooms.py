@@ -55,7 +55,7 @@ THROUGH = {
     "sizes/proofs/test_same_program.py": ("prove/same_program",),
     "host/test_user_errors.py": ("user_errors",),
     "cli/test_advise.py": ("audit/guide/block", "cli/advise_run"),
-    "cli/test_defaults.py": ("audit/defaults/compare", "audit/defaults/sources"),
+    "cli/test_defaults.py": ("audit/defaults",),
     "cli/test_compile_model.py": ("cli/compile_model_run", "train/compile_step"),
     "programs/test_inputs.py": ("numerics/seeds",),
     "programs/test_program_cache.py": ("host/cache_keys",),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.audit.defaults.compare import Agreement, Disagreement
-from samebits.audit.snapshots.accept import AcceptedVerdicts
+from samebits.audit.defaults import Agreement, Disagreement
+from samebits.audit.snapshots import AcceptedVerdicts
 from samebits.host.cache_folder import CacheRow
 from samebits.report.cache import CacheDocument
 from samebits.report.defaults import DefaultsDocument

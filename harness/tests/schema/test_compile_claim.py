@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.compile.comparison import compare_sides, option_effect
+from samebits.compile.compared_case import compare_sides, option_effect
 from samebits.errors import DeclarationError
 from samebits.schema.compile_statement import (
     REFERENCE,

@@ -11,8 +11,7 @@ from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.schema.model import Config, Model
 from samebits.train.golden.accept import GoldenCandidate, make_golden, seen_now
-from samebits.train.golden.files import sealed
-from samebits.train.golden.record import Golden, GoldenEvidence
+from samebits.train.golden.record import Golden, GoldenEvidence, sealed
 from samebits.train.record import RunRecord, StepRecord, step_record
 from tests.support.toy_model import toy
 

@@ -10,7 +10,7 @@ from samebits.errors import CouldNotRun
 from samebits.train.compare import Pairing, clusters, judge_runs
 from samebits.train.distance import first_parting, perplexity_distance, perplexity_ulps, step_distances
 from samebits.train.envelope import LEAF_FACTOR, Envelope
-from samebits.train.golden.curve import norm_change
+from samebits.train.golden.check import norm_change
 from samebits.train.record import RunRecord, step_record
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from samebits.host import environment
 from samebits.schema.model import Config
+from samebits.train.envelope import dithered
 from samebits.train.matrix import MatrixResult, run_matrix
-from samebits.train.measure import dithered
 from tests.support.toy_model import MATRIX, toy, training
 
 environment.prepare()

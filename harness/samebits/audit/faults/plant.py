@@ -16,8 +16,7 @@ from typing import Any
 from unittest import mock
 
 from samebits.audit.faults.fault import Fault, FaultRow
-from samebits.audit.snapshots.hold import compare_to_places
-from samebits.audit.snapshots.record import exceeds_contract, place
+from samebits.audit.snapshots import compare_to_places, exceeds_contract, place
 from samebits.check.run_points import run_points
 from samebits.errors import DeclarationError, MeshError
 from samebits.host.environment import devices_here

@@ -13,10 +13,9 @@ from samebits.host.environment import Environment
 from samebits.host.permit import Permit, permit_in
 from samebits.host.sealed_file import locked
 from samebits.schema.model import Config, Model
-from samebits.train.golden.check import changes, check_golden
-from samebits.train.golden.curve import GoldenCurveStep, curve
-from samebits.train.golden.files import FOLDER, golden_path, read_golden, write_golden
+from samebits.train.golden.check import GoldenCurveStep, changes, check_golden, curve
 from samebits.train.golden.record import (
+    FOLDER,
     WINDOW,
     ConfirmedEnvironment,
     Golden,
@@ -25,7 +24,10 @@ from samebits.train.golden.record import (
     config_values,
     first_not_finite,
     full_name,
+    golden_path,
     golden_steps,
+    read_golden,
+    write_golden,
 )
 from samebits.train.record import RunRecord
 

@@ -13,24 +13,30 @@ from samebits.programs.catalogue import suggest
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
 from samebits.train.envelope import (
+    DITHER,
     LEAF_FACTOR,
     LOSS_FACTOR,
     LOSS_FLOOR,
+    REPEATED,
     Envelope,
+    require_same,
+    rewrites,
 )
 from samebits.train.golden.accept import AcceptedGolden, accept, confirm, seen_now
-from samebits.train.golden.check import CheckedGolden, check_golden, other_configuration
-from samebits.train.golden.curve import norm_change, ulps
-from samebits.train.golden.files import (
+from samebits.train.golden.check import CheckedGolden, check_golden, norm_change, other_configuration, ulps
+from samebits.train.golden.record import (
+    ConfirmedEnvironment,
     DamagedGolden,
+    Golden,
+    GoldenEvidence,
+    full_name,
     golden_path,
     golden_paths,
     read_golden,
+    recorded_steps,
     require_own_name,
 )
-from samebits.train.golden.record import ConfirmedEnvironment, Golden, GoldenEvidence, full_name, recorded_steps
 from samebits.train.matrix import one_device
-from samebits.train.measure import DITHER, REPEATED, require_same, rewrites
 from samebits.train.record import Recorded, RunRecord, StepRecord
 from samebits.train.trainer import Trainer, pool
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
-from samebits.audit.snapshots.hold import compare_to_snapshots
-from samebits.audit.snapshots.record import (
+from samebits.audit.snapshots import (
+    AcceptedVerdicts,
     Processor,
+    accept_verdicts,
+    compare_to_snapshots,
     digest_of,
     exceeds_contract,
     grouped,

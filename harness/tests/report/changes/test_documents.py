@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from samebits.audit.claims.row import ClaimRow
-from samebits.audit.defaults.compare import Agreement, Disagreement
+from samebits.audit.defaults import Agreement, Disagreement
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice
 from samebits.bisect.search.trials import SearchFinding

@@ -13,7 +13,7 @@ from samebits.host.git import author, head_commit, is_dirty
 from samebits.host.permit import Permit
 from samebits.train.golden.accept import GoldenCandidate, accept, confirm, make_golden, permit
 from samebits.train.golden.check import check_golden
-from samebits.train.golden.files import DamagedGolden, golden_path, read_golden
+from samebits.train.golden.record import DamagedGolden, golden_path, read_golden
 from samebits.train.record import RunRecord
 from tests.support.golden_samples import (
     CONFIG,

@@ -10,10 +10,17 @@ import pytest
 from samebits.host.environment import Environment
 from samebits.report.document import to_json
 from samebits.train.distance import FAR
-from samebits.train.golden.check import CheckedGolden, check_golden, norm_bound, other_configuration
-from samebits.train.golden.curve import MOST_ARRAYS, GoldenCurveStep, relative_change, ulps
-from samebits.train.golden.files import broken_rule
-from samebits.train.golden.record import Golden
+from samebits.train.golden.check import (
+    MOST_ARRAYS,
+    CheckedGolden,
+    GoldenCurveStep,
+    check_golden,
+    norm_bound,
+    other_configuration,
+    relative_change,
+    ulps,
+)
+from samebits.train.golden.record import Golden, broken_rule
 from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LEAF_BOUND, LOSS_BOUND, evidence, golden, run_record
 
 

@@ -13,7 +13,7 @@ import pytest
 from samebits.errors import SamebitsError
 from samebits.host.sealed_file import locked
 from samebits.schema.json_text import content_digest
-from samebits.train.golden.files import (
+from samebits.train.golden.record import (
     DamagedGolden,
     golden_path,
     golden_paths,
@@ -169,7 +169,7 @@ from pathlib import Path
 from tests.support.golden_samples import CONFIG, HERE, allowed, evidence, model, run_record
 from samebits.host import sealed_file as sealed
 from samebits.train.golden.accept import accept
-from samebits.train.golden.files import golden_path, golden_paths, read_golden
+from samebits.train.golden.record import golden_path, golden_paths, read_golden
 
 root = Path(sys.argv[1])
 toy = model(root)

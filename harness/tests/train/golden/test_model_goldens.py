@@ -3,7 +3,7 @@
 import pytest
 
 from samebits.train.golden.check import other_configuration
-from samebits.train.golden.files import read_golden
+from samebits.train.golden.record import read_golden
 from samebits.train.request import load_model
 from tests.support.invoke import REPOSITORY
 
