@@ -1,14 +1,16 @@
-"""`compile_for` on a whole train step: scanned layers, donated state, output shardings, and no array ever made."""
+"""`compile_for` on a whole train step, and sides with one program that return other trees, dtypes or weak types."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+import samebits
 from samebits import Facts, compile_for, target_mesh
+from samebits.compile.compiler import OutputTypes
 from samebits.errors import CouldNotRun
 from tests.hlo.programs import CPU, TPU7X, V5E, needs_libtpu
 
@@ -136,3 +138,65 @@ def test_a_step_too_large_for_the_slice_says_by_how_much() -> None:
         facts(V5E, layers=HUGE)
     assert str(caught.value).startswith("the step raised ") and "\n" not in str(caught.value)
     assert caught.value.exit_code == 3
+
+
+BLOCK = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+
+
+class Rope(NamedTuple):
+    cos: Any
+    sin: Any
+
+
+class Swapped(NamedTuple):
+    sin: Any
+    cos: Any
+
+
+def tables(x: Any) -> Any:
+    return Rope(jnp.cos(x), jnp.sin(x))
+
+
+def swapped(x: Any) -> Any:
+    return Swapped(jnp.cos(x), jnp.sin(x))
+
+
+def with_none(x: Any) -> Any:
+    return {"a": jnp.cos(x), "b": jnp.sin(x), "c": None}
+
+
+def strong(x: Any) -> Any:
+    return x * 2.0, jnp.float32(2.0)
+
+
+def weak(x: Any) -> Any:
+    return x * 2.0, 2.0
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("reference", "variant", "words"),
+    [
+        (tables, swapped, "the same program, but another output tree: "),
+        (tables, with_none, "the same program, but another output tree: "),
+        (strong, weak, "the same program, but another output weak type: out[1] weak_type=False -> True"),
+    ],
+)
+def test_one_program_with_other_outputs(
+    reference: Callable[[Any], Any], variant: Callable[[Any], Any], words: str
+) -> None:
+    compared = samebits.compare_programs(reference, variant, BLOCK, target="cpu:1", gradients=False)
+    (leaf,) = compared.leaves
+    assert leaf.same_order and leaf.verdict is None and leaf.reason.startswith(words)
+    assert compared.verdict is None
+    same = samebits.compare_programs(reference, lambda x: reference(x), BLOCK, target="cpu:1", gradients=False)
+    assert same.verdict == "proved"
+
+
+def test_dtypes_that_no_program_shows() -> None:
+    def types(function: Callable[[Any], Any]) -> OutputTypes:
+        return OutputTypes.of(jax.jit(function).trace(jax.ShapeDtypeStruct((2,), jnp.uint32)))
+
+    words, key = types(lambda x: x), types(jax.random.wrap_key_data)
+    assert words.difference(key) == "another output dtype: out uint32 -> key<fry>"
+    assert key.difference(key) is None

@@ -66,7 +66,7 @@ SECONDS: Mapping[str, float] = {
     "cli/test_compile_options": 8,
     "project/test_own_folders": 8,
     "testing/test_user_code": 8,
-    "sizes/places/test_convolutions": 7,
+    "sizes/places/test_windows": 7,
     "check/test_cross_checks": 7,
     "sizes/test_points": 7,
     "engine/test_verdict_cache": 7,

@@ -1,11 +1,17 @@
-"""Loops of symbolic length: carries by induction, and equal loops."""
+"""Loops of symbolic length: carries by induction, equal loops, their names, and which carries a step needs."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax import lax
 
+from samebits.sizes.places.facts import Carried, Element, Fact, Facts, Source, Term, at_least
+from samebits.sizes.places.loops import CARRY, depth_of_loops, is_carried, mentions
+from samebits.sizes.places.polynomial import of, variable
+from samebits.sizes.places.space import KnownLoops, Space
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 from tests.sizes.proofs.moved_faults import ROWS
 
@@ -84,3 +90,97 @@ def test_a_carry_of_the_buffer_itself_is_no_other_one() -> None:
     assert proof.verdict == "different", proof
     (proof,) = prove_all_sizes(lambda x: _stored(x, kept=True), _stored, ROWS)
     assert proof.verdict == "different", proof
+
+
+FITS = Fact("not_negative", of(9) - variable("n"))
+
+
+def _scan(name: str, length: int = 3, depth: int = 0) -> Any:
+    evaluator = SimpleNamespace(assumed={})
+    demand = SimpleNamespace(evaluator=evaluator, frame=SimpleNamespace(depth=depth))
+    return SimpleNamespace(name=name, length=of(length), carries=1, demand=demand)
+
+
+def test_the_first_of_the_same_gives_its_name() -> None:
+    loops = KnownLoops()
+    first, second, other = _scan("a"), _scan("b"), _scan("c")
+    assert loops.name_of(first) == "a"  # before anything is compared
+    loops.begin(lambda one, two: two.name == "b")
+    assert [loops.name_of(scan) for scan in (first, other, second, second)] == ["a", "c", "a", "a"]
+    assert loops.shared
+    loops.begin(lambda one, two: False)
+    assert loops.name_of(second) == "b"
+    assert not loops.shared
+
+
+def test_loops_of_other_lengths_or_depths_are_not_compared() -> None:
+    loops = KnownLoops()
+    loops.begin(lambda one, two: pytest.fail("they are not of one form"))
+    for scan in (_scan("a"), _scan("b", length=4), _scan("c", depth=1)):
+        assert loops.name_of(scan) == scan.name
+
+
+def test_what_is_assumed_for_it_is_noted_at_every_use() -> None:
+    def alike(one: Any, two: Any) -> bool:
+        two.demand.evaluator.assumed[FITS] = None
+        return True
+
+    loops, first, second = KnownLoops(), _scan("a"), _scan("b")
+    loops.begin(alike)
+    loops.name_of(first)
+    for _ in range(2):
+        assert loops.name_of(second) == "a"
+        assert FITS in second.demand.evaluator.assumed
+        second.demand.evaluator.assumed = {}
+
+
+def test_a_loop_inside_of_its_own_comparison_keeps_its_name() -> None:
+    loops, first, second = KnownLoops(), _scan("a"), _scan("b")
+    seen: list[str] = []
+
+    def alike(one: Any, two: Any) -> bool:
+        seen.append(loops.name_of(two))
+        return True
+
+    loops.begin(alike)
+    assert [loops.name_of(first), loops.name_of(second)] == ["a", "a"]
+    assert seen == ["b"]
+
+
+OWN, OTHER, LATER = (Element(f"{CARRY} 0.{number}", (of(0),)) for number in (0, 1, 10))
+OF_X = Element("x", (of(0),))
+
+
+def added(*operands: Source) -> Term:
+    return Term("add[]:float32", operands)
+
+
+@pytest.mark.parametrize(
+    ("source", "own", "any_one"),
+    [(OF_X, False, False), (added(OF_X, OTHER), False, True), (added(OWN, OF_X), True, True), (LATER, False, True)],
+)
+def test_a_carry_is_told_from_the_others(source: Source, own: bool, any_one: bool) -> None:
+    space = Space({"n": 1})
+    assert mentions(space, source, (), 0, OWN.name) is own
+    assert mentions(space, source, (), 0, f"{CARRY} 0.") is any_one
+    assert mentions(space, source, (), 1, f"{CARRY} 1.") is False
+
+
+def test_what_a_carry_decides_is_made_of_it() -> None:
+    space = Space({"n": 1})
+    decided: Facts = (at_least(space.value_of(OTHER), 1),)
+    assert mentions(space, OF_X, decided, 0, OWN.name)
+    assert not mentions(space, OF_X, (at_least(space.value_of(OF_X), 1),), 0, OWN.name)
+    of_index = Element("x", (space.value_of(OWN),))
+    assert mentions(space, of_index, (), 0, OWN.name) and not mentions(space, of_index, (), 0, OTHER.name)
+    inside = Element("x", (space.value_of(of_index),))
+    assert mentions(space, inside, (), 0, OWN.name)
+
+
+def test_loops_are_counted_by_the_names_inside_them() -> None:
+    space = Space({"n": 1})
+    assert depth_of_loops(space, ["n"]) == 0
+    assert depth_of_loops(space, [OWN.name]) == 1
+    assert depth_of_loops(space, ["turn 3 below n", "spot 1.0"]) == 4
+    assert is_carried(OWN) and is_carried(Carried("scan 0", 0, variable("n"), ()))
+    assert not is_carried(OF_X) and not is_carried(Element("carrying", ()))

@@ -1,20 +1,24 @@
-"""Sizes and indices as polynomials: what is shown of them holds at numbers, and what cannot be shown is not said."""
+"""Sizes and indices as polynomials, simple facts and questions to z3: what is shown of them holds at numbers."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
+from samebits.sizes.places import linear_questions
 from samebits.sizes.places import space as space_module
 from samebits.sizes.places.demand import constant, is_number
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.evaluation import element_of
-from samebits.sizes.places.facts import Element, Integer, at_least, below, complement, equal
-from samebits.sizes.places.linear_questions import LinearQuestions
-from samebits.sizes.places.polynomial import dimension, is_not_negative, largest, of, variable
+from samebits.sizes.places.facts import Element, Fact, Facts, Integer, at_least, below, complement, equal
+from samebits.sizes.places.linear_questions import LinearQuestions, _contradictory, _Solver
+from samebits.sizes.places.polynomial import Polynomial, dimension, is_not_negative, largest, of, variable
 from samebits.sizes.places.solving import solve
-from samebits.sizes.places.space import CutIndex, Divisions, Space
+from samebits.sizes.places.space import CutIndex, Divisions, SimpleFacts, Space
 
 M, N, X, Y = map(variable, "mnxy")
 NUMBERS = [
@@ -168,3 +172,122 @@ def test_constants_by_place() -> None:
 def test_a_negative_zero_is_no_zero() -> None:
     assert is_number(constant(np.float32(0.0)), 0)
     assert not is_number(constant(np.float32(-0.0)), 0)
+
+
+ROW, COLUMN = map(variable, "ij")
+LOWEST = {"m": 1, "n": 1}
+
+
+def _box() -> tuple[dict[str, Polynomial], SimpleFacts]:
+    ranges = {"i": M, "j": N}
+    return ranges, SimpleFacts(ranges, LOWEST)
+
+
+def _holds(facts: Facts, numbers: dict[str, int]) -> bool:
+    values = [(fact.kind, fact.polynomial.value(numbers)) for fact in facts]
+    return all(value >= 0 if kind == "not_negative" else value == 0 for kind, value in values)
+
+
+SMALL = st.integers(-3, 3)
+
+
+@st.composite
+def _facts(draw: st.DrawFn) -> Fact:
+    polynomial = of(draw(SMALL))
+    for part in (ROW * N + COLUMN, ROW * N, ROW, COLUMN, M * N, N):
+        polynomial = polynomial + part * draw(SMALL)
+    return draw(st.sampled_from((Fact("not_negative", polynomial), Fact("zero", polynomial))))
+
+
+@given(st.lists(_facts(), max_size=3), st.integers(1, 4), st.integers(1, 4), st.data())
+def test_simple_facts_say_the_same(facts: list[Fact], m: int, n: int, data: st.DataObject) -> None:
+    numbers = {"m": m, "n": n, "i": data.draw(st.integers(0, m - 1)), "j": data.draw(st.integers(0, n - 1))}
+    _, box = _box()
+    for _ in range(2):  # the second time from memory
+        simple = box.simplified(tuple(facts))
+        assert _holds(tuple(facts), numbers) == (simple is not None and _holds(simple, numbers))
+
+
+def test_weights_are_left_out() -> None:
+    _, box = _box()
+    whole = ROW * N + COLUMN
+    assert box.simplified((at_least(whole, N * 2),)) == (at_least(ROW, 2),)
+    assert box.simplified((equal(whole, N * 2 + 1 - 1),)) == (equal(ROW, 2), equal(COLUMN, 0))
+    assert box.simplified((below(whole, M * N),)) == ()
+    assert box.simplified((at_least(whole, M * N),)) is None
+
+
+def test_a_range_that_is_promised_later_counts() -> None:
+    ranges, box = _box()
+    fact = at_least(variable("t"), 0)
+    assert box.simplified((fact,)) == (fact,)
+    ranges["t"] = N
+    box.look_again()
+    assert box.simplified((fact,)) == ()
+    assert box.is_not_negative(N - 1 - variable("t"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    """Each test starts without answers, and leaves none."""
+    _contradictory.cache_clear()
+    yield
+    _contradictory.cache_clear()
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The limit of each question that z3 gets."""
+    seen: list[int] = []
+    ask = _Solver.is_unsatisfiable
+
+    def noted(self: _Solver, known: Facts, never: tuple[Facts, ...], steps: int) -> bool | None:
+        seen.append(steps)
+        return ask(self, known, never, steps)
+
+    monkeypatch.setattr(_Solver, "is_unsatisfiable", noted)
+    return seen
+
+
+def _questions(size: int = 4, lowest: int = 1) -> LinearQuestions:
+    return LinearQuestions({"x": M * size}, {"m": lowest})
+
+
+def test_another_proof_asks_no_question_again(limits: list[int]) -> None:
+    facts = (at_least(X, M * 4),)
+    assert _questions().contradict(facts)
+    assert _questions().contradict(facts)
+    assert len(limits) == 1
+
+
+def test_other_ranges_are_other_questions() -> None:
+    facts = (at_least(X, M * 4),)
+    assert _questions(4).contradict(facts)
+    assert not _questions(5).contradict(facts)
+
+
+def test_other_lowest_sizes_are_other_questions() -> None:
+    facts = (equal(M, 1),)
+    assert not _questions(lowest=1).contradict(facts)
+    assert _questions(lowest=2).contradict(facts)
+
+
+def test_what_never_holds_is_part_of_a_question() -> None:
+    facts, never = (at_least(X, M),), ((at_least(X, M),),)
+    for questions in (_questions(), _questions()):  # of one proof, and of the next
+        assert not questions.contradict(facts)
+        assert questions.contradict(facts, never)
+        assert not questions.contradict(facts, ((below(X, M),),))
+
+
+def test_a_question_of_many_steps_is_asked_alone(limits: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_questions, "FEW_STEPS", 1)
+    facts = (at_least(X * 3, M * 7 + 1), at_least(M * 7 - 2, X * 3 + of(1)), at_least(X, 2))
+    assert _questions().contradict(facts)
+    assert limits == [1, linear_questions.STEPS]
+
+
+def test_a_question_that_reaches_the_limit_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_questions, "FEW_STEPS", 1)
+    monkeypatch.setattr(linear_questions, "STEPS", 1)
+    assert not _questions().contradict((at_least(X * 3, M * 7 + 1), at_least(M * 7 - 2, X * 3), at_least(X, 2)))

@@ -1,4 +1,4 @@
-"""Scatters for all sizes: the update that is written to a place, or the sum of those that are."""
+"""Sorts and scatters for all sizes: orders are permutations; the update that is written to a place, or their sum."""
 
 from typing import Any
 
@@ -7,6 +7,15 @@ import jax.numpy as jnp
 
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
+from tests.sizes.proofs.moved_faults import KEYED
+
+
+def test_an_unstable_order_is_not_taken_for_a_stable_one() -> None:
+    (proof,) = prove_all_sizes(
+        lambda x, keys: x[jnp.argsort(keys, stable=True)], lambda x, keys: x[jnp.argsort(keys, stable=False)], KEYED
+    )
+    assert proof.verdict == "error"
+
 
 TABLE = Family(
     symbols={"n": 1, "rows": 1, "m": 1},
