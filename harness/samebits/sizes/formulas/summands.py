@@ -77,11 +77,8 @@ def _determined(space: Space, summand: Summand) -> tuple[str, Polynomial] | None
         if fact.kind != "zero":
             continue
         for name in sorted(fact.polynomial.variables & set(summand.bound) & space.ranges.keys()):
-            parts = fact.polynomial.by(name)
-            if parts is None or parts[0].constant not in (1, -1):
-                continue
-            value = parts[1] * -int(parts[0].constant or 0)
-            if name not in reached(space, value.variables):
+            value = fact.polynomial.zero_at(name)
+            if value is not None and name not in reached(space, value.variables):
                 return name, value
     return None
 
@@ -339,11 +336,9 @@ def _equated(
 
 def _single(space: Space, name: str, p: Polynomial) -> Polynomial | None:
     """Return what an index is where a polynomial is zero; None where that is not a polynomial."""
-    parts = p.by(name)
-    if parts is None or parts[0].constant in (1, -1):
-        return None if parts is None else parts[1] * -int(parts[0].constant or 0)
-    if not parts[0].variables or not parts[0].variables <= space.lowest.keys():
-        return None
+    parts, alone = p.by(name), p.zero_at(name)
+    if alone is not None or parts is None or not parts[0].variables or not parts[0].variables <= space.lowest.keys():
+        return alone
     # The divisor of remainders in the rest has no sign.
     sign = -1 if space.proves((), -parts[0] - 1) else 1
     value, left = space.divisions.without_multiples(-parts[1], parts[0] * sign)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -157,10 +158,9 @@ def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact
     bound, divided = set(summand.bound), space.divisions.divided
     for remainder in sorted(fact.polynomial.variables & divided.keys()) if fact.kind == "zero" else ():
         x, divisor, is_remainder = divided[remainder]
-        parts = fact.polynomial.by(remainder)
-        if not is_remainder or parts is None or parts[0].constant not in (1, -1):
+        value = fact.polynomial.zero_at(remainder) if is_remainder else None
+        if value is None:
             continue
-        value = parts[1] * -int(parts[0].constant or 0)
         if reached(space, value.variables | divisor.variables) & bound or not x.variables & bound:
             continue
         name = f"any {len(space.ranges)} quotient of {remainder}"
@@ -351,10 +351,7 @@ class Vanishing:
 
     def _is_zero(self, known: Facts, total: Polynomial, members: list[tuple[Fraction, Polynomial, Facts]]) -> bool:
         """Tell whether the numbers of the members that stand at a place add up to 0 at every place."""
-        factors = [factor for factor, _, _ in members]
-        common = 1
-        for factor in factors:
-            common = common * factor.denominator
+        common = math.prod(factor.denominator for factor, _, _ in members)
         return self._adds_up(known, total, [(n * int(f * common), facts) for f, n, facts in members])
 
     def _adds_up(self, known: Facts, total: Polynomial, members: list[tuple[Polynomial, Facts]]) -> bool:
@@ -444,7 +441,7 @@ def _case(extreme: Extreme, number: int) -> Summand:
 
 def without_denominators(ring: FormulaRing, formula: Formula) -> Formula | None:
     """Return a formula times all that it is divided by; None where that is nothing, or depends on bound indices."""
-    lowest: dict[Atom, Fraction] = {}
+    lowest: dict[Base | Size, Fraction] = {}
     for summand in formula.summands:
         for value, exponent in summand.powers:
             free = not free_names(ring.space, value) & set(summand.bound)
@@ -454,14 +451,7 @@ def without_denominators(ring: FormulaRing, formula: Formula) -> Formula | None:
         return None
     total = formula
     for value, exponent in lowest.items():
-        inner = (
-            value.formula
-            if isinstance(value, Base)
-            else polynomial(value.polynomial)
-            if isinstance(value, Size)
-            else None
-        )
-        assert inner is not None
+        inner = value.formula if isinstance(value, Base) else polynomial(value.polynomial)
         parts = []
         for s in total.summands:
             power = dict(s.powers).get(value, Fraction(0)) - exponent

@@ -99,14 +99,13 @@ def _compared(kind: str) -> Operation:
     return compared
 
 
-def _larger(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
-    first, second = values
-    return [((at_least(first, second),), first), ((below(first, second),), second)]
+def _extreme(is_max: bool) -> Operation:
+    def extreme(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
+        first, second = values
+        larger, smaller = values if is_max else values[::-1]
+        return [((at_least(first, second),), larger), ((below(first, second),), smaller)]
 
-
-def _smaller(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
-    first, second = values
-    return [((at_least(first, second),), second), ((below(first, second),), first)]
+    return extreme
 
 
 def _clamp(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
@@ -195,8 +194,8 @@ OPERATIONS: dict[str, Operation] = {
     "clamp": _clamp,
     "convert_element_type": _plain(lambda a: a),
     "div": _divided(False),
-    "max": _larger,
-    "min": _smaller,
+    "max": _extreme(True),
+    "min": _extreme(False),
     "mul": _plain(lambda a, b: a * b),
     "neg": _plain(lambda a: -a),
     "not": _not,

@@ -81,6 +81,12 @@ class Polynomial:
             factor.append((other, number))
         return _of(factor), Polynomial(tuple(rest))
 
+    def zero_at(self, variable: str) -> Polynomial | None:
+        """Return what a variable of factor 1 or -1 is where the polynomial is zero; None of any other."""
+        parts = self.by(variable)
+        sign = None if parts is None else parts[0].constant
+        return parts[1] * -sign if parts is not None and sign in (1, -1) else None
+
     def substitute(self, values: Mapping[str, Polynomial]) -> Polynomial:
         """Put other polynomials in place of variables."""
         if self.variables.isdisjoint(values):
@@ -218,11 +224,9 @@ def solution(p: Polynomial, lowest: Container[str]) -> tuple[str, Polynomial] | 
     A size is one where it is a number.
     """
     for name in sorted(p.variables):
-        parts = p.by(name)
-        if parts is not None and parts[0].constant in (1, -1):
-            value = parts[1] * -int(parts[0].constant or 0)
-            if name not in lowest or value.constant is not None:
-                return name, value
+        value = p.zero_at(name)
+        if value is not None and (name not in lowest or value.constant is not None):
+            return name, value
     return None
 
 

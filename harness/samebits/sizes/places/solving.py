@@ -106,12 +106,13 @@ def _solved_for_one(
 ) -> tuple[str, Polynomial, list[Polynomial]] | None:
     """Return one digit's value from `equation == 0`, and the equations that are left."""
     for name in names:
+        alone = equation.zero_at(name) if len(names) == 1 else None
+        if alone is not None:
+            return name, alone, []
         parts = equation.by(name)
         if parts is None:
             continue
         factor, rest = parts
-        if len(names) == 1 and factor.constant in (1, -1):
-            return name, rest * -int(factor.constant or 0), []
         if not space.proves((), factor - 1):
             factor, rest = -factor, -rest
         if not space.proves((), factor - 1) or factor.variables & set(names):
