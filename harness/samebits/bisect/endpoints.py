@@ -13,7 +13,7 @@ from samebits.errors import RequestError
 from samebits.programs.catalogue import Locator, default_root, load
 from samebits.schema.model import Config, Defect, Model, Parts
 from samebits.train.parts import chosen_parts, pair_of, side_at
-from samebits.train.request import choice_of, load_model, named, reference_of, require_axes
+from samebits.train.request import choice_of, defect_of, load_model, named, reference_of, require_axes
 
 FIELDS = ("mesh", "shard_mode", "dtype")
 """Fields in which two configurations may differ, besides their choices and options."""
@@ -109,14 +109,12 @@ class Endpoints:
         sited = self.model.sites(self.bad)
         choice |= {pair: self._side(self.good, f"{pair}@{sited[pair][0]}") for pair in sited}
         fields: dict[str, Any] = {name: getattr(self.bad if name in taken else self.good, name) for name in FIELDS}
-        options = {
-            name: value
-            for side, names in ((self.good, {*self.good.options}), (self.bad, {*self.bad.options}))
-            for name, value in side.options.items()
-            if name in names and (f"option:{name}" in taken) == (side is self.bad)
-        }
-        same = {name: value for name, value in self.good.options.items() if self.bad.options.get(name) == value}
-        config = replace(self.good, name="mixture", choice=choice, options={**same, **options}, **fields)
+        options = {}
+        for name in (*self.good.options, *self.bad.options):
+            side = self.bad if f"option:{name}" in taken else self.good
+            if name in side.options:
+                options[name] = side.options[name]
+        config = replace(self.good, name="mixture", choice=choice, options=options, **fields)
         faulty = [name for name in taken if "@" in name or name in self.model.pairs]
         faulty = [name for name in faulty if _part_at(before, name) is not _part_at(after, name)]
         if not faulty:
@@ -145,9 +143,7 @@ def endpoints_of(request: EndpointsRequest) -> Endpoints:
     root = request.root or default_root()
     model = load_model(root)
     known = model.all_configs()
-    defect = None
-    if request.defect is not None:
-        defect = named("defect", request.defect, {known_defect.name: known_defect for known_defect in model.defects()})
+    defect = defect_of(model, request.defect)
     if request.config is None and defect is None:
         raise RequestError("give --config NAME, the training that differs (samebits train --list shows them)")
     bad = defect.config if request.config is None and defect else named("config", request.config, known)

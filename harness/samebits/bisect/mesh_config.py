@@ -23,7 +23,7 @@ from samebits.numerics import floats
 from samebits.programs.catalogue import default_root
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.request import choice_of, load_model, named, require_axes
+from samebits.train.request import choice_of, defect_of, load_model, named, require_axes
 
 
 @dataclass(kw_only=True, slots=True)
@@ -165,9 +165,7 @@ def selected(request: ConfigRequest) -> tuple[Model, Config, Config | None, Defe
         DeclarationError: the configuration cannot be built.
     """
     model = load_model(request.root or default_root())
-    defect = None
-    if request.defect is not None:
-        defect = named("defect", request.defect, {known_defect.name: known_defect for known_defect in model.defects()})
+    defect = defect_of(model, request.defect)
     config = named("config", request.config, model.all_configs())
     changes: dict[str, Any] = {
         "choice": dict(choice_of(text) for text in request.choices),

@@ -9,7 +9,7 @@ from typing import Literal
 from samebits.errors import RequestError
 from samebits.schema.meshes import MODES
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.request import choice_of, named, require_axes
+from samebits.train.request import choice_of, defect_of, named, require_axes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,8 +49,7 @@ def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | No
     if request.matrix is not None:
         matrices = {matrix.name: matrix for matrix in model.matrices}
         steps_to_prove = [(run, None) for run in named("matrix", request.matrix, matrices).runs]
-    elif request.defect is not None:
-        defect = named("defect", request.defect, {defect.name: defect for defect in model.defects()})
+    elif (defect := defect_of(model, request.defect)) is not None:
         steps_to_prove = [(defect.run, defect)]
     else:
         steps_to_prove = [(config, None) for config in _configs(model, request)]

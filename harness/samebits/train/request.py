@@ -11,7 +11,7 @@ from samebits.errors import DeclarationError, MeshError, RequestError
 from samebits.host.loading import load_package
 from samebits.programs.catalogue import default_root, suggest
 from samebits.schema.meshes import AXES, MeshSpec
-from samebits.schema.model import Config, Matrix, Model
+from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.schema.validate import expected
 
 T = TypeVar("T")
@@ -147,6 +147,11 @@ def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
     if name is None or name not in known:
         raise RequestError(f"{what} '{name}' is unknown; {suggest(str(name), list(known))}")
     return known[name]
+
+
+def defect_of(model: Model, name: str | None) -> Defect | None:
+    """Return the defect of a model with a name; None without a name."""
+    return None if name is None else named("defect", name, {defect.name: defect for defect in model.defects()})
 
 
 def choice_of(text: str) -> tuple[str, str]:

@@ -63,37 +63,35 @@ def judge_command(ended: ProcessResult, seen: Sequence[Observation] | None, want
     known = seen or ()
     message = last_message(ended)
     if ended.code == 0:
-        there = next(
-            (
-                observation
-                for observation in known
-                if wanted is not None and wanted.startswith(f"{observation.place}: ")
-            ),
-            None,
-        )
+        there = next((each for each in known if (wanted or "").startswith(f"{each.place}: ")), None)
         return passed("", **({"verdict": there.verdict, **there.numbers} if there else {}))
     if ended.code == 1:
-        wrong = [
-            observation
-            for observation in known
-            if not observation.ok and observation.verdict not in ("error", "unproved")
-        ]
+        wrong = [each for each in known if not each.ok and each.verdict not in ("error", "unproved")]
         if not wrong:
             return failed("exit code 1", message or "exit code 1")
-        if all(observation.verdict == "unstable" for observation in wrong):
+        if all(each.verdict == "unstable" for each in wrong):
             return ambiguous(f"{wrong[0].signature}: {wrong[0].reason}")
-        chosen = next((observation for observation in wrong if observation.signature == wanted), wrong[0])
+        chosen = next((each for each in wrong if each.signature == wanted), wrong[0])
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         return failed(chosen.signature, f"{chosen.signature}{more}", **{"verdict": chosen.verdict, **chosen.numbers})
     if ended.code == 2:
         return untestable(message or "the request or a declaration is wrong")
     if ended.code == 3:
-        wrong = [observation for observation in known if not observation.ok]
-        if wrong and all(observation.verdict == "unproved" for observation in wrong):
+        wrong = [each for each in known if not each.ok]
+        if wrong and all(each.verdict == "unproved" for each in wrong):
             return ambiguous(wrong[0].reason or "proof alone does not decide")
-        reason = next((observation.reason for observation in wrong if observation.verdict == "error"), "")
+        reason = next((each.reason for each in wrong if each.verdict == "error"), "")
         return untestable(reason or message or "nothing could be decided")
     return judge_process(ended)
+
+
+def judge_written(ended: ProcessResult, document: Path, wanted: str | None, *folders: Path) -> Judgement:
+    """Judge a samebits command by the document that it wrote, without the names of temporary folders."""
+    text = document.read_text(encoding="utf-8") if document.is_file() else ""
+    for name in (f"{folder}/" for folder in folders):  # they change from run to run
+        ended = ProcessResult(code=ended.code, out=ended.out.replace(name, ""), err=ended.err.replace(name, ""))
+        text = text.replace(name, "")
+    return judge_command(ended, read_observations(text) if text else None, wanted)
 
 
 def last_message(ended: ProcessResult) -> str:

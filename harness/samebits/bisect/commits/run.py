@@ -18,13 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.commits.command import (
-    judge_command,
-    judge_process,
-    read_observations,
-    require_check,
-    samebits_command,
-)
+from samebits.bisect.commits.command import judge_process, judge_written, require_check, samebits_command
 from samebits.bisect.search.history import FirstFailing, first_failing, least_runs
 from samebits.bisect.search.trials import Judgement, SearchFinding, SearchSpace, Trials, untestable
 from samebits.bisect.session import Session, again, counted, files_digest
@@ -415,7 +409,7 @@ class CommitJudge:
             path += filter(None, [request.environment.get("PYTHONPATH")])
             environment = samebits_environment({**request.environment, "PYTHONPATH": os.pathsep.join(path)})
             ended = request.run(words, Path.cwd(), environment, request.timeout)
-            return self._judged(ended, document, tree, top, Path(folder))
+            return judge_written(ended, document, self.wanted, tree, top, Path(folder))
 
     def _whole(self, commit: str) -> Judgement:
         """Check the whole tree of a commit, in a checkout of its own."""
@@ -437,16 +431,11 @@ class CommitJudge:
                 of_ours = runs_samebits(self.check)
                 words = [*self.check, "--json", str(document)] if of_ours else list(self.check)
                 ended = request.run(words, tree, own, request.timeout)
-                return self._judged(ended, document, tree, top, Path(folder)) if of_ours else judge_process(ended)
+                if not of_ours:
+                    return judge_process(ended)
+                return judge_written(ended, document, self.wanted, tree, top, Path(folder))
         except RequestError as error:  # the commit does not have this folder
             return untestable(str(error))
-
-    def _judged(self, ended: ProcessResult, document: Path, *folders: Path) -> Judgement:
-        text = document.read_text(encoding="utf-8") if document.is_file() else ""
-        for name in (f"{folder}/" for folder in folders):  # those of temporary folders change from run to run
-            ended = ProcessResult(code=ended.code, out=ended.out.replace(name, ""), err=ended.err.replace(name, ""))
-            text = text.replace(name, "")
-        return judge_command(ended, read_observations(text) if text else None, self.wanted)
 
 
 def runs_samebits(check: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.commits.command import judge_command, read_observations, require_check, samebits_command
+from samebits.bisect.commits.command import judge_written, require_check, samebits_command
 from samebits.bisect.commits.run import Run, numbers_in_words
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
@@ -28,7 +28,7 @@ from samebits.bisect.session import Session, again, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.cache_folder import cache_folder
 from samebits.host.installed import PACKAGE
-from samebits.host.subprocesses import ProcessResult, run_process
+from samebits.host.subprocesses import run_process
 from samebits.programs import catalogue
 from samebits.programs.catalogue import SUITES, default_root
 
@@ -307,23 +307,20 @@ class _ToolchainJudge:
             ended = request.run(words, Path.cwd(), environment, request.timeout)
         except CouldNotRun as error:
             return untestable(str(error))
-        place = f"{self.tree}/"
-        ended = ProcessResult(code=ended.code, out=ended.out.replace(place, ""), err=ended.err.replace(place, ""))
-        text = document.read_text(encoding="utf-8").replace(place, "") if document.is_file() else ""
-        other = _other_version(text, pins)
+        other = _other_version(document, pins)
         if other:
             return untestable(other)
-        judgement = judge_command(ended, read_observations(text) if text else None, self.wanted)
+        judgement = judge_written(ended, document, self.wanted, self.tree)
         if self.wanted is None and judgement.outcome == "fail":
             self.wanted = judgement.signature
         return judgement
 
 
-def _other_version(text: str, pins: Pins) -> str:
+def _other_version(document: Path, pins: Pins) -> str:
     """Name the package that ran with another version than its pin, from an earlier entry of `sys.path`."""
     try:
-        ran: dict[str, Any] = json.loads(text)["environment"]["versions"]
-    except (ValueError, KeyError, TypeError):  # without a document the exit code decides
+        ran: dict[str, Any] = json.loads(document.read_text(encoding="utf-8"))["environment"]["versions"]
+    except (OSError, ValueError, KeyError, TypeError):  # without a document the exit code decides
         return ""
     for name, there in ran.items():
         lines = pins.get(name.replace("_", "-"), ())
