@@ -261,8 +261,8 @@ class MatrixRuns:
 
     def _measured(self, trainer: Trainer, recorded: Recorded) -> TrainedRun:
         from samebits.schema.meshes import MeshSpec
-        from samebits.train.matrix import one_device
         from samebits.train.envelope import measure
+        from samebits.train.matrix import one_device
 
         first = self.matrix.runs[0]
         with contextlib.ExitStack() as stack:
