@@ -65,14 +65,9 @@ class Trainings:
             return untestable(str(error))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-        good = first_steps(recorded.run, self.steps)
+        good = replace(recorded.run, steps=recorded.run.steps[: self.steps])
         moved = bounded(good, run, distances({step: base[step] for step in states}, apart), envelope)
         return judge_training(good, run, moved)
-
-
-def first_steps(run: RunRecord, steps: int) -> RunRecord:
-    """Return the first steps of a run."""
-    return replace(run, steps=run.steps[:steps])
 
 
 def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDistance]) -> Judgement:

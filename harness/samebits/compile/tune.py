@@ -55,18 +55,14 @@ def check_arguments(pair: Pair) -> None:
         DeclarationError: one tunes an argument that the reference does not have.
     """
     for real in tuned_shapes(pair).compiled:
-        _check_argument(pair, real)
-
-
-def _check_argument(pair: Pair, real: RealSize) -> None:
-    argument, _ = tuned_argument(real)
-    parameters = inspect.signature(implementation(pair, pair.reference_name)).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    if argument not in known:
-        raise DeclarationError(
-            f"pair '{pair.name}', real size '{real.case.id}': tune names '{argument}', not a static argument of "
-            f"{pair.reference_name}; {expected(argument, known)}"
-        )
+        argument, _ = tuned_argument(real)
+        parameters = inspect.signature(implementation(pair, pair.reference_name)).parameters.values()
+        known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+        if argument not in known:
+            raise DeclarationError(
+                f"pair '{pair.name}', real size '{real.case.id}': tune names '{argument}', not a static argument of "
+                f"{pair.reference_name}; {expected(argument, known)}"
+            )
 
 
 Waiting = list[tuple[str, Any, Future[CompiledProgram] | SamebitsError]]

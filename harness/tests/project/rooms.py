@@ -45,7 +45,6 @@ THROUGH = {
     "sizes/proofs/test_family_proof.py": (
         "sizes/places/devices",
         "sizes/places/integers",
-        "sizes/places/lookups",
         "sizes/places/movement",
     ),
     "train/test_prove_step.py": ("cli/prove_model_run", "train/trace_step"),
