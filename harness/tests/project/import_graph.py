@@ -44,7 +44,7 @@ def module(path: Path, root: Path) -> str:
 
 
 def room(name: str) -> str:
-    """`train/golden/files` is in `train`."""
+    """`train/golden/record` is in `train`."""
     return name.partition("/")[0]
 
 
