@@ -48,7 +48,6 @@ class Endpoints:
 
     Args:
         model, root: the model, and the tree that holds its parts.
-        good, bad: the two configurations.
         defect: planted into the parts of the bad configuration, if given.
     """
 
@@ -72,11 +71,7 @@ class Endpoints:
         ]
 
     def differing(self) -> dict[str, str]:
-        """Return the differences, each with a description: sites of parts first, then fields, then options.
-
-        Raises:
-            RequestError: the sizes differ, or nothing differs.
-        """
+        """Return the differences, each with a description: sites of parts first, then fields, then options."""
         if dict(self.good.sizes) != dict(self.bad.sizes):
             raise RequestError(
                 f"{self.good.name} and {self.bad.name} have different sizes, so their losses cannot be compared"

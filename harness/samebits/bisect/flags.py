@@ -76,15 +76,7 @@ class RecompiledSides:
 
 
 class Recompiled:
-    """Compiles both sides of a point under given options, and runs them on all inputs.
-
-    Args:
-        pair, point: what is compiled.
-        programs: the cache of traced programs.
-
-    Raises:
-        CouldNotRun: a side cannot be traced.
-    """
+    """Compiles both sides of a point under given options, and runs them on all inputs."""
 
     def __init__(self, pair: Pair, point: Point, programs: Programs) -> None:
         self.pair, self.point, self.programs = pair, point, programs
@@ -215,11 +207,7 @@ PATIENCE = 180.0
 
 
 class IsolatedSides:
-    """Compiles and runs both sides of a point in a child process, which is restarted if it crashes.
-
-    Args:
-        locator, point: the pair and the point; the child process loads the pair itself.
-    """
+    """Compiles and runs both sides of a point in a child process, which is restarted if it crashes."""
 
     def __init__(self, locator: Locator, point: Point) -> None:
         self.locator, self.point = locator, point
@@ -227,20 +215,12 @@ class IsolatedSides:
         self._ours: Any = None
 
     def recompile(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
-        """Do as `Recompiled.recompile`.
-
-        Raises:
-            CouldNotRun: the compiler rejects an option, fails, or crashes the process.
-        """
+        """Do as `Recompiled.recompile`."""
         recompiled: RecompiledSides = self._ask("recompile", dict(options), collect)
         return recompiled
 
     def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
-        """Do as `Recompiled.oracle`.
-
-        Raises:
-            CouldNotRun: the value cannot be computed.
-        """
+        """Do as `Recompiled.oracle`."""
         ideal: tuple[Array, str] = self._ask("oracle", label, leaf)
         return ideal
 
@@ -402,7 +382,6 @@ class FlagsRequest:
     """The request of `samebits bisect flags`.
 
     Args:
-        point: where the sides differ.
         leaf: the output leaf that differs; the first differing one by default.
         options: options to try, as `NAME=VALUE`; `OPTIONS` by default, followed by passes.
         only: try all the options together, and nothing else.
@@ -484,8 +463,6 @@ class _Difference:
     """How the sides differ under the default options.
 
     Args:
-        leaf, label: the output leaf, and the input at which it differs.
-        witness: the differing element, in words.
         ideal: the leaf in float64; None if it is not floating-point or could not be computed.
         closer: which side is closer to `ideal`, in words; empty if `ideal` is None.
     """

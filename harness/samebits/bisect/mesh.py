@@ -141,11 +141,8 @@ class _FewestInputs:
     """The fewest nonzero inputs that fail.
 
     Args:
-        label: of the input that was reduced.
         entries: the nonzero elements that are left, by name.
         before: how many elements there were.
-        tried: how many inputs were tried.
-        witness: the differing element, in words.
         fixed: arrays that were not reduced.
     """
 
@@ -314,12 +311,7 @@ _DIFFERS = ("different", "rounding")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
-    """A mesh and sizes at which a point is judged; the rest of the point is fixed.
-
-    Args:
-        mesh: the id of the mesh.
-        sizes: the sizes of the case, by name.
-    """
+    """A mesh and sizes at which a point is judged; the rest of the point is fixed."""
 
     mesh: str
     sizes: tuple[tuple[str, int], ...]
@@ -333,8 +325,6 @@ class SpotJudge:
     """Judges spots of one point.
 
     Args:
-        pair, locator, point: the failing point.
-        programs: the cache of compiled programs.
         leaf: the only output that counts, if given.
         wanted: the failure that counts, as `leaf: verdict`; None takes the first one seen.
         failures: the failing result of each spot judged.
@@ -429,15 +419,7 @@ def _detail(result: Finding) -> str:
 
 
 class SpotRunner:
-    """Both sides of a point at one spot, compiled once and run on any inputs.
-
-    Args:
-        bench: the judge of the point.
-        spot: the mesh and sizes.
-
-    Raises:
-        CouldNotRun: a side does not compile.
-    """
+    """Both sides of a point at one spot, compiled once and run on any inputs."""
 
     def __init__(self, bench: SpotJudge, spot: Spot) -> None:
         from samebits.check.runner import Runner

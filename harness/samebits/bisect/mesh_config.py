@@ -31,12 +31,9 @@ class ConfigJudge:
     """Trains a configuration and its reference. All meshes share a reference, so the latest ones are cached.
 
     Args:
-        model: what is trained.
         against: the configuration to compare with; None compares with all references on one device.
         defect: planted into the configuration that is judged, if given.
         root: the tree of the model's parts.
-        steps: of every run.
-        threads: the thread pool that compiles.
     """
 
     model: Model
@@ -139,10 +136,8 @@ class ConfigRequest:
         against: the configuration to compare with, on the same mesh and with the same sizes; None compares with all
             references on one device.
         defect: the name of a defect of the model to plant.
-        steps: of every run.
         most: the largest number of points to run.
         only: judge this configuration without shrinking it.
-        root: the tree of the model.
     """
 
     config: str
@@ -182,11 +177,7 @@ def selected(request: ConfigRequest) -> tuple[Model, Config, Config | None, Defe
 
 
 def wanted_devices(request: ConfigRequest) -> int:
-    """Return how many devices the configuration needs.
-
-    Raises:
-        SamebitsError: as `selected`.
-    """
+    """Return how many devices the configuration needs."""
     return MeshSpec.parse(selected(request)[1].mesh).devices
 
 
@@ -237,9 +228,6 @@ class _Search:
     """Shrinks a configuration with a limited number of runs.
 
     Args:
-        model: accepts or rejects configurations.
-        trials: judges points.
-        most: the largest number of runs.
         limited: whether the limit was reached.
     """
 

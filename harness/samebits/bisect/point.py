@@ -29,7 +29,6 @@ class PointRequest:
         label: the only input to run, with `values` and zeros elsewhere.
         values: elements by name, such as `x[0, 1]`.
         only: judge this point without shrinking it.
-        root: the tree of the pair.
     """
 
     pair: str

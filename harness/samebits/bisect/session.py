@@ -29,7 +29,6 @@ class Session:
         journal: the journal file; None for one in the cache folder, named by a digest of the search.
         fresh: whether to delete the journal first.
         repeat: how many times each point is run.
-        say: receives progress messages.
         judged: as in `Trials`.
         begun: receives the trials of the search, for what is known of them where it is interrupted.
         before: what was read before the search began, which belongs to nothing that it judges.

@@ -27,8 +27,6 @@ class _Runs:
     """Both trainings, run on first use.
 
     Args:
-        sides: the two configurations.
-        steps: of every run.
         distances: by step, the distance of each leaf from the good step, in the order of computation.
         parted: the first step and leaf whose bits differ along the two runs.
         promised: the verdict that the contracts promise between the two.

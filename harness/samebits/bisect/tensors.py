@@ -41,8 +41,6 @@ class StepMixture:
     """A step in which some differences are taken from the bad configuration.
 
     Args:
-        words: a description for the table.
-        taken: the differences that are taken from the bad configuration.
         skip: sites of parts whose inner tensors are not compared.
         whole: whether the step runs without replaced tensors, and its outputs are judged in place of its blocks.
         without: for a whole step, what was taken before: the outputs are compared with and without it.
@@ -84,7 +82,6 @@ def whole_step(taken: Iterable[str], without: Iterable[str] = (), gone: Iterable
 
     Args:
         without: what was taken before, and is left out now.
-        gone: all that is left out.
     """
     after = f" without {', '.join(sorted(gone))}" if gone else ""
     return StepMixture(f"the whole step{after}", frozenset(taken), whole=True, without=frozenset(without))
@@ -139,9 +136,7 @@ class BlockSearch:
     """The search for the first block whose difference reaches the outputs of the step.
 
     Args:
-        names: all differences.
         containers: sites of parts that call other parts.
-        trials: judges the points.
         idle: filled with the tensors that differ and do not matter, in words.
     """
 
@@ -227,7 +222,6 @@ class _GoodStep:
     """The good step, interpreted on first use, and the bounds of its tensors.
 
     Args:
-        sides: the two trainings, at the smallest sizes.
         good: by whether values are rounded: the tensors in order of computation, and the bound of each.
         containers: sites of parts that call other parts.
         scales: by whether values are rounded: for each tensor of zeros that the dither moves, the norm of ones, which

@@ -22,8 +22,6 @@ class Trainings:
     """Judges configurations against a good one, which is run and measured on first use.
 
     Args:
-        model, root: the model, and the tree of its parts.
-        good: the good configuration.
         steps: of every run; may be lowered later.
     """
 

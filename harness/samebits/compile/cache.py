@@ -43,11 +43,7 @@ class Artefact:
 
 
 class CompileCache:
-    """Compiled programs in a folder; where it cannot be written, programs are compiled each time.
-
-    Args:
-        folder: the folder; `cache_folder("compiled")` by default.
-    """
+    """Compiled programs in a folder; where it cannot be written, programs are compiled each time."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.entries = EntryStore(folder or cache_folder("compiled"))

@@ -262,12 +262,7 @@ def _role(instruction: Instruction, module: HloModule, number: int) -> str:
 
 
 class ModuleSide:
-    """One of the two modules.
-
-    Args:
-        module: as data.
-        printed: as XLA prints it.
-    """
+    """One of the two modules."""
 
     def __init__(self, module: HloModule, printed: PrintedModule) -> None:
         self.module, self.printed = module, printed
@@ -290,8 +285,6 @@ class SideComputation:
     """One computation of one module, its instructions in the order of dependence.
 
     Args:
-        side: the module.
-        number: of the computation.
         arguments: digests that its parameters stand for; None where they stand for themselves.
         taken: of the entry computation, which arguments of the function the parameters are; else None.
     """
@@ -333,11 +326,7 @@ def _by_dependence(computation: HloComputation) -> list[Instruction]:
 
 
 class MatchedComputations:
-    """Two computations with their equal instructions matched, and names that both sides share.
-
-    Args:
-        reference, variant: the computations.
-    """
+    """Two computations with their equal instructions matched, and names that both sides share."""
 
     def __init__(self, reference: SideComputation, variant: SideComputation) -> None:
         self.sides = reference, variant

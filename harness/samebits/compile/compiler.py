@@ -93,7 +93,6 @@ class Lowered:
 
     Args:
         label: its name in errors.
-        target: the target.
         lowered: JAX's `Lowered`.
         text: its StableHLO.
         place: target, mesh, devices and used arguments; with `text` and `captured` it identifies the program.
@@ -171,11 +170,7 @@ def lower(function: Callable[..., Any], *types: Any, mesh: Any, target: str | Ta
 
 
 def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) -> Lowered:
-    """Lower a traced program to StableHLO.
-
-    Raises:
-        CouldNotRun: lowering raised.
-    """
+    """Lower a traced program to StableHLO."""
     import jax
 
     target = Target(name=target) if isinstance(target, str) else target
@@ -216,7 +211,6 @@ class CompiledProgram:
     """A compiled program: its facts, and the optimised module that they are read from.
 
     Args:
-        facts: per device.
         module: serialised.
         taken: which arguments of the function the module's parameters are.
         outputs: the types that the side returns; sides that share a program need not share them.
@@ -255,12 +249,7 @@ def _program_of(artefact: Artefact, program: Lowered, *, cached: bool) -> Compil
 
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
-    """Compile a lowered program, without interpreting the result.
-
-    Raises:
-        RequestError: the compiler rejects an option.
-        CouldNotRun: the compiler raised, with its message.
-    """
+    """Compile a lowered program, without interpreting the result."""
     usual = dict(compile_options()) if program.target.platform == "cpu" else {}
     with _ALONE if program.target.platform == "tpu" else contextlib.nullcontext(), quiet() as written:
         begin = time.perf_counter()

@@ -112,7 +112,6 @@ class Compiler:
     """Compiles in threads, and each program only once: a variant that falls back to the reference shares its program.
 
     Args:
-        cache: the disk cache of compiled programs; None for none.
         threads: how many compile at once; one per processor by default.
     """
 

@@ -45,7 +45,6 @@ class CompileRequest:
     Args:
         targets: instead of each case's own.
         sides, cases, directions: shell patterns; the reference is always compiled too.
-        options: compiler options.
     """
 
     targets: tuple[Target, ...] = ()

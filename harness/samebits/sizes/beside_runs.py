@@ -25,7 +25,6 @@ class PairSizeProofs(SizeProofs):
     """Proves points of one pair for all sizes, each once.
 
     Args:
-        pair: the declaration.
         every: whether all points of variants in auto mode are proved; else those whose contract requires it.
         platform: whose branches of `lax.platform_dependent` are taken; that of this process by default.
     """

@@ -47,7 +47,6 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
     """Return the pair of two functions with symbols for sizes.
 
     Args:
-        pair: of a call.
         sizes: by array its shape as a text of symbols, and after it `; below EXPRESSION` for integers that select
             elements, or `; equals EXPRESSION` for ones that have no choice; by static argument or by name in a shape an
             expression; or `all` for one symbol for all dimensions of one number.

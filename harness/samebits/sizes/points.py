@@ -115,9 +115,6 @@ class SizePointProver(PointProver):
         """Return the facts that sums over devices need, the questions at the declared sizes, and what is proved.
 
         What is proved on one device is left for more of them where their sums need no other facts.
-
-        Raises:
-            CheckerBroken: it denies what is proved for all sizes.
         """
         job = self.traced(point)
         questions = self.questions(job)
@@ -176,11 +173,7 @@ def _is_conditional(row: Finding) -> bool:
 
 
 def _with_accuracy(rows: list[Finding], declared: Mapping[str, Finding]) -> list[Finding]:
-    """Hold rows of equal formulas against the proof at the declared sizes, which derives what rounding can do there.
-
-    Raises:
-        CheckerBroken: it denies the formulas.
-    """
+    """Hold rows of equal formulas against the proof at the declared sizes, which derives what rounding can do there."""
     changed = []
     for row in rows:
         other = declared.get(row.place.leaf)

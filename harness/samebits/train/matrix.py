@@ -33,12 +33,9 @@ class MatrixResult:
     Args:
         matrix: as declared, or made for one configuration.
         runs: in order; those that could not run are missing here, and listed in `problems`.
-        comparisons: in order.
         clusters: groups of names of runs with identical bits.
         envelope: of the first run.
         forced: for each run, its single steps from the first run's states.
-        problems: the runs that failed.
-        seconds: wall time.
     """
 
     matrix: Matrix

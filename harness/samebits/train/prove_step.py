@@ -54,12 +54,7 @@ class _InterpretedReference:
 
 
 class StepProver:
-    """Proves steps of one model; configurations with the same sizes and options share an interpreted reference.
-
-    Args:
-        model: what is trained.
-        root: the tree with the pairs.
-    """
+    """Proves steps of one model; configurations with the same sizes and options share an interpreted reference."""
 
     def __init__(self, model: Model, root: Path) -> None:
         self.model = model

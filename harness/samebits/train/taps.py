@@ -141,7 +141,6 @@ class TapInterpreter(Interpreter):
         rounded: whether every value is rounded to the dtype of the program.
         forced: the values of another step to continue with; None only records.
         skip: sites of parts whose inner parts are not compared; their own taps are.
-        nesting: of the program.
     """
 
     def __init__(

@@ -33,9 +33,6 @@ class Trainer:
     """Compiles the training step of one configuration in a thread, and runs it.
 
     Args:
-        model: the model.
-        config: its configuration.
-        root: the tree with the pairs.
         pool: of compiling threads.
         defect: planted into the parts, if given.
         group: the processes that the mesh spans; None in a process of its own.
@@ -140,9 +137,6 @@ class Trainer:
         Args:
             keep: the steps before which the whole state is recorded.
             order: a function that permutes the rows of a batch.
-
-        Raises:
-            CouldNotRun: the step does not compile or run.
         """
         keep = set(keep)
         record = Recorded(run=self._head(self.compiled()))

@@ -32,10 +32,8 @@ class ClaimJob:
     """One command to run.
 
     Args:
-        kind: what it runs.
         subject: the pair or model that it belongs to.
         words: the words after `samebits` or `pytest`.
-        file: the document that it writes.
         tree: the folder that it runs in; None for the current one.
         weight: the expected amount of work, relative to jobs of the same kind.
     """

@@ -29,8 +29,6 @@ class ClaimEvidence:
     """The results of the commands that were run for one pair.
 
     Args:
-        results: of `check`.
-        programs, comparisons: of `compile`.
         tests: whether each test passed, by name; None if the tests did not run.
     """
 

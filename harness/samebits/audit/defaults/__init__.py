@@ -35,7 +35,6 @@ class Source:
     """The defaults of one source.
 
     Args:
-        name: as it was given.
         values: by key; keys of nested tables are joined with dots. Values are None, booleans, numbers, texts or tuples
             of them, or `REQUIRED`.
     """

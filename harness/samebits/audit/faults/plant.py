@@ -88,9 +88,6 @@ class FaultChecks:
 
     The faults of a pair share its declaration, the programs of its correct implementation, and the results of that
     where they have the same points.
-
-    Args:
-        root: the tree of the pairs.
     """
 
     def __init__(self, root: Path) -> None:

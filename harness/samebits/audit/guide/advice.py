@@ -132,9 +132,6 @@ def advise(setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) ->
 
     Returns:
         One advice per mesh axis larger than 1 (two for `context`), and `memory` last.
-
-    Raises:
-        RequestError: the chip has no such interconnect.
     """
     wires.check(chip, setup)
     judged = [

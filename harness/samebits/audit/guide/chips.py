@@ -176,11 +176,7 @@ def chip_of(target: str) -> Chip:
 
 
 def slice_devices(target: str) -> int:
-    """Return how many devices a slice has.
-
-    Raises:
-        RequestError: it is malformed.
-    """
+    """Return how many devices a slice has."""
     Target(name=target)
     name, _, sizes = target.partition(":")
     count = int(CHIPS[name].devices.value)

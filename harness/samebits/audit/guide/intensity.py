@@ -60,7 +60,6 @@ class DeviceWork:
 
     Args:
         flops: floating-point operations; a multiply and an add are two.
-        bytes: what it sends.
     """
 
     flops: float
@@ -170,16 +169,13 @@ class Parallelism:
     """One way of splitting, and what it costs.
 
     Args:
-        axis: the mesh axis.
         sends: what travels, by which collective.
         dimension: what must be large; the intensity grows with it in proportion.
         has: its size.
         formula: the rule in short, for 2 bytes per element.
-        rule: the guide's count.
         matmuls, collectives: as how many of the rule's the whole block counts.
         over_ring: whether its collective goes round a ring.
         permutes: whether one link carries it, instead of both of a ring.
-        source: where the rule stands.
     """
 
     axis: str

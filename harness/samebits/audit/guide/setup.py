@@ -69,7 +69,6 @@ class Dimensions:
     """The dimensions of a model that determine computation and communication volume of its layers.
 
     Args:
-        name: the model.
         embed: width of the activations between layers (E).
         mlp: width inside the MLP, or of one expert (M).
         heads, kv_heads, head_dim: of attention.
@@ -171,16 +170,11 @@ class TrainingSetup:
     """A model, a mesh and a batch.
 
     Args:
-        model: the dimensions of the model.
         mesh: how it is split: `data`, `fsdp` and `expert` split the sequences, `context` their length, `tensor` the
             MLP and the heads, `expert` the experts, `stage` the layers.
-        batch: sequences in all.
         seq: tokens of a sequence.
         width: bytes per element of what is sent.
         layers_per_stage: layers between two sends of a pipeline.
-
-    Raises:
-        RequestError: something cannot be split evenly.
     """
 
     model: Dimensions

@@ -46,9 +46,6 @@ class CommitsRequest:
         whole: whether to check the whole old tree, rather than its implementations, and the sources that they import
             from the repository, with today's suites.
         setup: with `whole`, the command that prepares its environment, as words.
-        timeout: of one check or setup, in seconds.
-        environment: environment variables of the processes.
-        run: runs a command line.
     """
 
     good: str
@@ -111,11 +108,7 @@ def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:
 
 
 def required_check(request: CommitsRequest) -> tuple[str, ...]:
-    """Return the check, as it is run.
-
-    Raises:
-        RequestError: it is empty, or not a check.
-    """
+    """Return the check, as it is run."""
     if not request.whole:
         return require_check(request.check)
     if not request.check:
@@ -222,11 +215,8 @@ class CommitSearch:
     """A finished search between two commits.
 
     Args:
-        request: as given.
-        check: the command that was run.
         trials: the points that were judged, and the judge of further ones.
         commits: the commits between both ends, by hash.
-        good, bad: both ends.
         candidates: how many of the commits change the content.
     """
 
@@ -371,7 +361,6 @@ class CommitJudge:
     """Judges one commit.
 
     Args:
-        request, check: what is run.
         suites: a copy of today's suites, made when the search began.
         searched: everything that a judgement depends on besides the commit.
         wanted: the signature that is searched for, once known.

@@ -161,11 +161,9 @@ class ToolchainRequest:
         good, bad: files of pins; the check passes with the first and fails with the second.
         check: a samebits command, as words.
         root: the tree to check, the same at every point; the current one by default.
-        timeout: of one check, in seconds.
         environment: environment variables of pip and of the check.
         extra: pins of the packages that samebits needs; this environment's versions by default.
         build: builds a virtual environment, and returns its Python interpreter.
-        run: runs a command line.
     """
 
     good: Path
@@ -189,8 +187,6 @@ class _ToolchainSearch:
     """Two files of pins, and the points between them.
 
     Args:
-        request: as given.
-        good, bad: the pins of both files.
         extra: pins of the packages that samebits needs; the files take precedence.
     """
 

@@ -22,8 +22,6 @@ class FirstFailing(Generic[P]):
 
     Args:
         culprits: the first failing point; several, oldest first, if untestable points hide which one it is.
-        skipped: points that could not be judged.
-        candidates: how many points there were.
     """
 
     culprits: tuple[P, ...]

@@ -23,7 +23,6 @@ def smallest(start: P, smaller: Callable[[P], Iterable[P]], fails: Callable[[P],
     The result is a local minimum: smaller than its neighbours that fail, not necessarily the smallest of all points.
 
     Args:
-        start: a point that fails.
         smaller: the smaller neighbours of a point, the smallest first.
     """
     now = start
@@ -92,12 +91,7 @@ SIMPLE: tuple[float, ...] = (1, -1, 2, -2, 3, -3, 4, -4, 8, -8, 0.5, -0.5)
 
 @dataclass(frozen=True, slots=True)
 class SparseInputs:
-    """A reduced input.
-
-    Args:
-        entries: the nonzero elements that are left, by name.
-        tried: how many inputs were tried.
-    """
+    """A reduced input."""
 
     entries: Mapping[str, Any]
     tried: int

@@ -290,12 +290,7 @@ class SearchFinding:
 
 
 class NothingFails(RequestError):
-    """The bad end passes, so there is nothing to search for.
-
-    Args:
-        message: one line.
-        tried: the points that were run.
-    """
+    """The bad end passes, so there is nothing to search for."""
 
     def __init__(self, message: str, tried: tuple[TriedPoint, ...] = ()) -> None:
         super().__init__(message)
@@ -312,12 +307,10 @@ class Trials(Generic[P]):
     """Judges points, and caches the judgements.
 
     Args:
-        judge: judges one point.
         key: everything that the judgement of a point depends on, as text; points with the same key are run once.
         label: a point in words.
         journal: stores judgements on disk, if given.
         repeat: how many times each point is run; runs that disagree make it ambiguous.
-        say: receives progress messages.
         judged: called after each point that was run, with its seconds and how many points are still to be judged, where
             that is known.
     """
@@ -373,13 +366,7 @@ class Trials(Generic[P]):
         return tuple(f"{trial.point}: {trial.detail}" for trial in self.tried if trial.outcome in outcomes)
 
     def ends(self, good: P, bad: P) -> Judgement:
-        """Run both ends twice; the search is then for the bad end's failure.
-
-        Raises:
-            RequestError: the good end fails, or an end is untestable.
-            NothingFails: the bad end passes.
-            CouldNotRun: the result at an end is not reproducible.
-        """
+        """Run both ends twice; the search is then for the bad end's failure."""
         end = self.end(bad)
         start = self._look(good, 2)
         self._require(good, "good", start, "pass")

@@ -67,7 +67,6 @@ class Extreme:
 
     Args:
         kind: `max` or `min`.
-        bound: the indices.
         cases: where facts hold, the formula.
     """
 

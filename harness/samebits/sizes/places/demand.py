@@ -77,7 +77,6 @@ class Demand:
     Args:
         evaluator: answers questions about the operands.
         frame: where the operands are looked up.
-        equation: the jax equation.
         number: which of its outputs.
         index: the place, one polynomial per axis.
         facts: what holds of the place.

@@ -117,7 +117,6 @@ class Whole:
     """An operand as a whole: what stands at each of its places, named by bound indices.
 
     Args:
-        shape: its sizes.
         index: the bound indices, one per axis.
         pieces: what stands there.
     """
@@ -133,8 +132,6 @@ class WholeResult:
 
     Args:
         operation: the primitive with its parameters and the number of the output.
-        index: the place.
-        operands: the arrays.
         below: of the place of an element along an axis, as of the largest, how many places there are.
     """
 
@@ -153,7 +150,6 @@ class Reduction:
 
     Args:
         kind: `sum`, `max` or `min`.
-        dtype: of the result.
         bound: the names of the indices.
         pieces: what stands at their places; no two pieces share a place.
     """
@@ -179,7 +175,6 @@ class Carried:
         name: of the scan, in its space.
         number: which of the values that it carries.
         time: how many steps were taken.
-        index: the place.
         devices: by mesh axis, the place of the device, inside of `shard_map`.
     """
 

@@ -30,11 +30,7 @@ def integer_pieces(demand: Demand, cases: Cases) -> list[MapPiece]:
 
 
 def _fits(demand: Demand, facts: Facts, value: Polynomial) -> None:
-    """Note that a value has to fit into its dtype, where that depends on the sizes.
-
-    Raises:
-        NotCovered: it is negative and the dtype has no sign, or the dtype has fewer than 32 bits.
-    """
+    """Note that a value has to fit into its dtype, where that depends on the sizes."""
     dtype = demand.output_dtype
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     space = demand.space

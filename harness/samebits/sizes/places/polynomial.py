@@ -125,11 +125,7 @@ class Polynomial:
         return self.divided(divisor)[0]
 
     def divided(self, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """Return `(q, r)` with `self = q * divisor + r`, where no term of `r` holds the divisor's leading term.
-
-        Raises:
-            ZeroDivisionError: the divisor is 0.
-        """
+        """Return `(q, r)` with `self = q * divisor + r`, where no term of `r` holds the divisor's leading term."""
         if not divisor.terms:
             raise ZeroDivisionError("division of a polynomial by 0")
         lead, number = max(divisor.terms, key=_degree)

@@ -113,7 +113,6 @@ class Permutation:
     Args:
         operation: what permutes.
         operands: the arrays that decide on the order; they are closed: of no index but their own.
-        index: the place.
         axis: along which the places are permuted; each place of the other axes has a permutation of its own.
         size: of the axis.
         inverse: whether it is the place of a number, and not the number at a place.
@@ -562,12 +561,7 @@ class SimpleFacts:
 
 # Quotients and remainders by a size, as variables: one pair of them for whatever has the same remainder.
 class CutIndex(Exception):
-    """An index has to be cut into two digits; the evaluation begins again with them.
-
-    Args:
-        name: the index.
-        weight: the size of the low digit.
-    """
+    """An index has to be cut into two digits; the evaluation begins again with them."""
 
     def __init__(self, name: str, weight: Polynomial) -> None:
         super().__init__(f"{name} by {weight}")

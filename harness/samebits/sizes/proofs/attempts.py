@@ -36,8 +36,6 @@ class PairPoint:
     """What is to be proved: a variant in a case.
 
     Args:
-        pair: the declaration.
-        variant, case, dtype, direction, mode: of the point.
         platform: whose branches of `lax.platform_dependent` run; None where that is not known.
         programs: those of sides that are traced already, for the next caller.
     """
@@ -62,8 +60,6 @@ class Attempt:
     """A family for a point, with both sides as functions.
 
     Args:
-        family: the shapes.
-        functions: of the reference and of the variant.
         fixed: symbols that are numbers.
         sizes, axes: by size of the case and by mesh axis that is made of symbols, its expression.
     """
@@ -84,7 +80,6 @@ def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Atte
     """Yield families with as few symbols fixed as possible, as long as there is one left.
 
     Args:
-        point: what is to be proved.
         mesh: of symbols, or the one that it is proved for.
         most_fixed: how many symbols may be numbers.
     """

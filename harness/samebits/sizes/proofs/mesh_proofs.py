@@ -222,7 +222,6 @@ class MeshProof:
     """What is shown of a point on a mesh.
 
     Args:
-        proof: of the point.
         attempt: the family that it is for; None where no program could be traced.
         asked: how many questions z3 was asked; 0 where the proof of another mesh holds on this one too.
         operations: of the program of the variant, in order.

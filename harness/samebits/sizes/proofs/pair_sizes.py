@@ -96,7 +96,6 @@ class _Axis:
     """What is shown on the numbers of devices of one axis.
 
     Args:
-        name: of the axis.
         proofs: by number, what is shown there.
         left_out: by number on which nothing is shown, why it was not tried.
     """

@@ -70,7 +70,6 @@ class OnMesh:
 
     Args:
         function: takes the arguments by position and the static ones by keyword.
-        mesh: the abstract mesh.
         specs: by argument, how it lies on the mesh, where shardings are part of types; empty elsewhere.
     """
 
@@ -136,9 +135,6 @@ class TracedFamily:
     """A program of a family.
 
     Args:
-        closed: its jaxpr.
-        inputs: names of its flat inputs.
-        outputs: names of its flat outputs.
         comparisons: those of sizes with one answer for all, which is wrong for some.
         asked: what code asked about the devices and the platform of this process.
     """
@@ -197,11 +193,7 @@ class _Called:
 
 
 def _called(function: Callable[..., Any], family: Family) -> _Called:
-    """Call a function with symbols.
-
-    Raises:
-        NotTraced: it needs a number where it gets a symbol.
-    """
+    """Call a function with symbols."""
     types, statics = jax_types(family)
     if isinstance(function, OnMesh):
         types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
@@ -215,11 +207,7 @@ def _called(function: Callable[..., Any], family: Family) -> _Called:
 
 
 def _traced(function: Callable[..., Any], family: Family, direction: str, called: _Called) -> TracedFamily:
-    """Return the program of a function that was called, or that of its pull-back.
-
-    Raises:
-        NotTraced: a gradient needs a number where it gets a symbol, or there is none.
-    """
+    """Return the program of a function that was called, or that of its pull-back."""
     paths = _paths("out", called.outputs)
     if direction != "gradient":
         with _tracing(function, family):

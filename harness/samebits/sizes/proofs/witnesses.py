@@ -453,11 +453,7 @@ def formulas_at(
 def formulas_differ_at(
     functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
 ) -> dict[str, str]:
-    """Return by output that is another formula at concrete sizes the first place; what is not shown is left out.
-
-    Raises:
-        NotCovered: the functions cannot be traced at these sizes.
-    """
+    """Return by output that is another formula at concrete sizes the first place; what is not shown is left out."""
     differing: dict[str, str] = {}
     for proofs in itertools.islice(formulas_at(functions, family, direction, numbers), ENOUGH):
         for leaf, proof in proofs.items():

@@ -85,9 +85,7 @@ class GoldenCandidate:
 
     Args:
         matrix, config: the configuration, and the matrix that it is in; empty if it is in none.
-        run: the recorded run.
         evidence: how far rounding moves the run.
-        here: the environment of the run.
     """
 
     matrix: str

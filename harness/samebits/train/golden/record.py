@@ -334,11 +334,7 @@ def read_golden(path: Path) -> Golden:
 
 
 def sealed(golden: Golden) -> Golden:
-    """Return a golden with the digest of its content.
-
-    Raises:
-        DamagedGolden: it breaks a rule.
-    """
+    """Return a golden with the digest of its content."""
     broken = broken_rule(golden)
     if broken:
         raise DamagedGolden(f"golden '{golden.name}' is not written: {broken}")

@@ -127,8 +127,6 @@ class GoldenSession:
 
     Args:
         model, root: the model, and the tree with its pairs.
-        here: the environment.
-        say: receives progress messages.
     """
 
     model: Model
