@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,9 @@ from samebits.bisect.search.trials import Judgement, NothingFails, SearchFinding
 from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit
+from samebits.host.subprocesses import ProcessResult
 from samebits.report.bisect import BisectDocument
-from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, first_of_line, forty
+from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, document, first_of_line, forty
 from tests.support.documents import ENVIRONMENT
 from tests.support.pages import markdown
 
@@ -33,10 +37,10 @@ def search(history: History, good: str, bad: str, run: Pretended | None = None, 
     return bisect_commits(request, Session())
 
 
-def graph_of(*rows: tuple[str, str, str]) -> tuple[dict[str, tuple[str, ...]], str]:
+def graph_of(*rows: list[str]) -> tuple[dict[str, tuple[str, ...]], str]:
     """Of rows of name, parents and content; the first is the good end, the last the bad one."""
     commits = [
-        Commit(id=name, parents=tuple(parents.split()), author="", date="", subject="") for name, parents, _ in rows
+        Commit(id=name, parents=tuple(parents.split(",")), author="", date="", subject="") for name, parents, _ in rows
     ]
     contents = {name: content for name, _, content in rows}
     return changing(commits[1:], contents, rows[0][0], rows[-1][0])
@@ -45,29 +49,21 @@ def graph_of(*rows: tuple[str, str, str]) -> tuple[dict[str, tuple[str, ...]], s
 # --- invented histories ----------------------------------------------------------------------------------------------
 
 
-def test_commits_that_change_nothing_are_judged_by_their_parents() -> None:
-    rows = [("a", "", "1"), ("b", "a", "1"), ("c", "b", "2"), ("d", "c", "2"), ("e", "d", "3"), ("f", "e", "3")]
-    assert graph_of(*rows) == ({"c": ("a",), "e": ("c",)}, "e")
-
-
-def test_content_that_comes_back_is_a_change_each_time() -> None:
-    rows = [("a", "", "1"), ("b", "a", "2"), ("c", "b", "3"), ("d", "c", "2")]
-    assert graph_of(*rows) == ({"b": ("a",), "c": ("b",), "d": ("c",)}, "d")
-
-
-def test_what_was_taken_back_before_is_left_out() -> None:
-    rows = [("a", "", "1"), ("b", "a", "2"), ("c", "b", "1"), ("d", "c", "2")]
-    assert graph_of(*rows) == ({"d": ("c",)}, "d")
-
-
-def test_a_merge_that_takes_one_side_leaves_the_other_out() -> None:
-    rows = [("a", "", "1"), ("b", "a", "2"), ("c", "a", "3"), ("m", "c b", "2"), ("d", "m", "4")]
-    assert graph_of(*rows) == ({"b": ("a",), "d": ("b",)}, "d")
-
-
-def test_a_merge_of_two_changes_is_a_candidate_of_its_own() -> None:
-    rows = [("a", "", "1"), ("b", "a", "2"), ("c", "a", "3"), ("m", "b c", "23")]
-    assert graph_of(*rows) == ({"b": ("a",), "c": ("a",), "m": ("b", "c")}, "m")
+@pytest.mark.parametrize(
+    ("rows", "graph"),
+    [
+        ("a::1 b:a:1 c:b:2 d:c:2 e:d:3 f:e:3", ({"c": ("a",), "e": ("c",)}, "e")),
+        ("a::1 b:a:2 c:b:3 d:c:2", ({"b": ("a",), "c": ("b",), "d": ("c",)}, "d")),
+        ("a::1 b:a:2 c:b:1 d:c:2", ({"d": ("c",)}, "d")),
+        ("a::1 b:a:2 c:a:3 m:c,b:2 d:m:4", ({"b": ("a",), "d": ("b",)}, "d")),
+        ("a::1 b:a:2 c:a:3 m:b,c:23", ({"b": ("a",), "c": ("a",), "m": ("b", "c")}, "m")),
+        ("a::1 b:a:1", ({}, "a")),
+    ],
+    ids=["no change", "content that comes back", "taken back", "a merge of one side", "a merge of two", "nothing"],
+)
+def test_commits_that_change_the_content_are_candidates(rows: str, graph: object) -> None:
+    """Others are judged by their parents; a change that was taken back before is left out."""
+    assert graph_of(*(row.split(":") for row in rows.split())) == graph
 
 
 def test_a_merge_is_stood_for_by_a_side_that_is_looked_at() -> None:
@@ -76,10 +72,6 @@ def test_a_merge_is_stood_for_by_a_side_that_is_looked_at() -> None:
     commits = [Commit(id=name, parents=parents, author="", date="", subject="") for name, parents in made]
     contents = {"a": "1", "z": "2", "b": "2", "m": "2"}
     assert changing(commits, contents, "a", "m") == ({"b": ("a",)}, "b")
-
-
-def test_nothing_between_changes_anything() -> None:
-    assert graph_of(("a", "", "1"), ("b", "a", "1"))[0] == {}
 
 
 def test_two_points_that_do_not_build_cost_few_runs() -> None:
@@ -310,3 +302,40 @@ def test_the_report_shows_the_patch(tmp_path: Path) -> None:
     patch = text[text.index("\n````diff\n") : text.index("\n````\n")].splitlines()[2:]
     assert patch[:-1] == found.detail["diff"].splitlines()[: len(patch) - 1] and len(text.splitlines()) <= 60
     assert patch[-1] == f"… {len(found.detail['diff'].splitlines()) - len(patch) + 1} more lines"
+
+
+def imports(words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> ProcessResult:
+    """A check that fails where the first `kernels.py` on PYTHONPATH is wrong."""
+    folders = [Path(entry) for entry in environment["PYTHONPATH"].split(os.pathsep)]
+    text = next(path.read_text() for folder in folders if (path := folder / "kernels.py").is_file())
+    file = Path(words[words.index("--json") + 1])
+    file.write_text(document(ok="wrong" not in text))
+    return ProcessResult(code=int("wrong" in text))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("src", ["src", "."])
+def test_sources_beside_the_tree_are_those_of_the_commit(tmp_path: Path, src: str, whole: bool) -> None:
+    """The tree is a folder of its repository; its implementations import what PYTHONPATH has beside it."""
+    (tmp_path / "top/src").mkdir(parents=True)
+    kernels = f"{src}/kernels.py"
+    history = History(tmp_path / "top", {kernels: "right\n"}, inside="checks")
+    history.commit("refactor", GOOD + "# innocent\n")
+    history.commit("docs", **{"notes.md": "1\n"})
+    culprit = history.commit("perf", **{kernels: "wrong\n"})
+    history.commit("more", GOOD + "# more\n")
+    (history.root / kernels).write_text("wrong, and not committed\n")
+    environment = {"PYTHONPATH": str(history.root / src)}
+    check = ("samebits", *CHECK) if whole else CHECK
+    request = CommitsRequest(
+        good="trunk~4", bad="trunk", check=check, root=history.tree, whole=whole, environment=environment, run=imports
+    )
+    result = bisect_commits(request, Session())
+    assert (result.found, result.culprits) == (True, ((culprit,),))
+    assert "+wrong" in result.detail["diff"]
+    if (src, whole) == ("src", False):
+        assert "4 commits between, of which 3 change reference_impls/, optimized_impls/ or src/" in result.notes
+    history.commit("healed", **{kernels: "right\n"})
+    with pytest.raises(NothingFails):
+        bisect_commits(replace(request, bad="trunk"), Session())

@@ -1,9 +1,13 @@
-"""The searches on invented histories and models, where the culprit is known: no git, no jax."""
+"""The searches on invented histories and models, where the culprit is known, with their journal: no git, no jax."""
 
 import itertools
+import json
 import math
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +15,22 @@ from hypothesis import strategies as st
 from samebits.bisect.search.history import first_failing, least_runs
 from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.shrink import smallest
-from samebits.bisect.search.trials import Judgement, NothingFails, Trials, ambiguous, failed, passed, untestable
+from samebits.bisect.search.trials import (
+    Judgement,
+    NothingFails,
+    SearchJournal,
+    SearchSpace,
+    Trials,
+    TriedPoint,
+    ambiguous,
+    failed,
+    passed,
+    ranges,
+    space_of_sets,
+    untestable,
+)
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.isolation import take_notes
 from tests.bisect.histories import first_of_line
 
 SAME = settings(derandomize=True, deadline=None, max_examples=200)
@@ -246,3 +264,154 @@ def test_ambiguous_judgements_are_skipped() -> None:
     trials = Trials[int](lambda point: ambiguous("no answer") if point == 4 else line(7)(point))
     trials.ends(0, 8)
     assert first_of_line(8, trials).culprits == (7,)
+
+
+NAMES = ("moe", "norm", "rope", "loss")
+
+
+def judge_line(number: int) -> Judgement:
+    """Point 6 introduced the failure; 4 does not build."""
+    return untestable("does not build") if number == 4 else failed("x") if number >= 6 else passed()
+
+
+def test_positions_become_ranges() -> None:
+    assert ranges([0, 1, 2, 5, 7, 8]) == ((0, 2), (5, 5), (7, 8))
+    assert ranges([]) == ()
+
+
+def test_every_point_of_a_history_says_what_is_left() -> None:
+    trials = Trials(judge_line)
+    trials.space = SearchSpace(
+        candidates=tuple(f"commit {n}" for n in range(1, 9)), taken=lambda n: (n - 1,) if n else ()
+    )
+    trials.ends(0, 8)
+    graph = {number: (number - 1,) for number in range(1, 9)}
+    first = first_failing(graph, 8, trials, trials.narrowed)
+    assert first.culprits == (6,)
+    rows = trials.finding(found=True, sentence="")
+    assert rows.candidates[5] == "commit 6"
+    shown = [(trial.point, trial.taken, trial.left) for trial in rows.trials]
+    assert shown[:2] == [("8", (7,), None), ("0", (), None)], "the ends narrow nothing"
+    assert shown[-1][2] == ((5, 5),), "the culprit alone is left after the last point"
+    assert ("4", (3,), ((0, 7),)) in shown, "a point that does not build leaves all that was left before it"
+    sizes = [sum(last - first + 1 for first, last in left) for _, _, left in shown[2:] if left is not None]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_history_says_how_many_points_are_left() -> None:
+    """At the least, as each run halves the candidates; nothing before the first, and nothing for what is remembered."""
+    said: list[int | None] = []
+    trials = Trials[int](lambda n: failed("x") if n >= 6 else passed(), judged=lambda seconds, left: said.append(left))
+    trials.ends(0, 16)
+    parents = {number: (number - 1,) if number > 1 else () for number in range(1, 17)}
+    assert first_failing(parents, 16, trials, trials.narrowed).culprits == (6,)
+    assert said == [None, None, None, 2, 1, 0]
+    trials(6)
+    assert len(said) == 6
+
+
+def test_both_sides_of_a_merge_can_be_left() -> None:
+    graph = {"a": (), "b": ("a",), "c": ("a",), "d": ("b",), "e": ("c",), "m": ("d", "e")}
+    trials = Trials[str](lambda name: failed("x") if name in ("e", "m") else passed())
+    trials.ends("start", "m")
+    first_failing(graph, "m", trials, trials.narrowed)
+    assert [trial.left for trial in trials.tried if trial.point == "d"] == [((2, 2), (4, 5))]
+
+
+def test_a_set_says_which_candidates_it_takes() -> None:
+    def judge(point: frozenset[str]) -> Judgement:
+        return failed("loss") if "rope" in point else passed()
+
+    trials = Trials(judge, key=lambda point: " ".join(sorted(point)))
+    trials.space = space_of_sets(NAMES)
+    trials.ends(frozenset(), frozenset(NAMES))
+    minimal_sets(list(NAMES), trials.fails)
+    taken = {trial.taken: trial.outcome for trial in trials.tried}
+    assert taken[0, 1, 2, 3] == "fail" and taken[()] == "pass" and taken[(2,)] == "fail"
+
+
+def test_a_search_that_finds_nothing_keeps_its_points() -> None:
+    trials = Trials(judge_line)
+    with pytest.raises(NothingFails) as nothing:
+        trials.ends(0, 3)
+    assert [(trial.point, trial.outcome, trial.looks) for trial in nothing.value.tried] == [("3", "pass", 2)]
+
+
+def test_points_of_an_older_document_open() -> None:
+    old = {"number": 1, "point": "a", "outcome": "pass", "signature": "", "detail": "", "looks": 1, "remembered": False}
+    trial = msgspec.convert({**old, "seconds": 0.5}, TriedPoint, strict=True)
+    assert (trial.taken, trial.left, dict(trial.measures)) == ((), None, {})
+
+
+class Killed(Exception):
+    pass
+
+
+@given(st.integers(1, 60), st.data())
+@settings(derandomize=True, deadline=None, max_examples=40)
+def test_a_killed_search_goes_on_where_it_was(n: int, data: st.DataObject) -> None:
+    """Killed after any number of runs, its last line torn: nothing is run again but what was torn."""
+    culprit, alive = data.draw(st.integers(1, n)), data.draw(st.integers(0, 8))
+    with tempfile.TemporaryDirectory() as folder:
+        path, count = Path(folder) / "journal.jsonl", itertools.count()
+
+        def mortal(point: int) -> Judgement:
+            if next(count) >= alive:
+                raise Killed
+            return line(culprit)(point)
+
+        def search(judge: Callable[[int], Judgement]) -> tuple[tuple[int, ...], int]:
+            trials = Trials(judge, journal=SearchJournal(path, "what"))
+            trials.ends(0, n)
+            return first_of_line(n, trials).culprits, trials.runs + trials.repeats
+
+        whole, total = None, 0
+        try:
+            search(mortal)
+        except Killed:
+            kept = len(path.read_text().splitlines()) - 1 if path.exists() else 0
+            assert kept == alive
+            if path.exists():
+                with path.open("a") as file:
+                    file.write('{"key": "5", "outco')
+        after: list[int] = []
+
+        def recorded(point: int) -> Judgement:
+            after.append(point)
+            return line(culprit)(point)
+
+        whole, total = search(recorded)
+        assert whole == (culprit,)
+        assert len(after) == max(0, total - alive)
+
+
+def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    SearchJournal(path, "one").add("a", passed())
+    with pytest.raises(RequestError, match="belongs to another search; give another file, or remove it to start over"):
+        SearchJournal(path, "two")
+    path.write_text("no json\n")
+    with pytest.raises(RequestError, match="is not a journal of a bisection; give another file, or remove it"):
+        SearchJournal(path, "one")
+
+
+def test_a_search_whose_journal_cannot_be_written_goes_on(tmp_path: Path) -> None:
+    """As where the cache folder is read-only; here a file is in its place, which root cannot write into either."""
+    (tmp_path / "cache").write_text("")
+    take_notes()
+    trials = Trials(line(3), journal=SearchJournal(tmp_path / "cache" / "bisect" / "journal.jsonl", "what"))
+    trials.ends(0, 4)
+    assert first_of_line(4, trials).culprits == (3,)
+    (text,) = take_notes()
+    assert text.endswith("cannot be written (Not a directory): this search cannot be continued later")
+
+
+def test_a_remembered_point_is_marked_and_counts(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    for _ in range(2):
+        trials = Trials(line(3), journal=SearchJournal(path, "what"))
+        trials.ends(0, 4)
+        first_of_line(4, trials)
+    assert all(trial.remembered for trial in trials.tried)
+    assert trials.runs == 4
+    assert all(json.loads(text) for text in path.read_text().splitlines())

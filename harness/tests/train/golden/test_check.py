@@ -20,8 +20,10 @@ from samebits.train.golden.check import (
     relative_change,
     ulps,
 )
-from samebits.train.golden.record import Golden, broken_rule
+from samebits.train.golden.record import Golden, broken_rule, read_golden
+from samebits.train.request import load_model
 from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LEAF_BOUND, LOSS_BOUND, evidence, golden, run_record
+from tests.support.invoke import REPOSITORY
 
 
 def test_the_same_run_is_the_same() -> None:
@@ -294,3 +296,20 @@ def test_many_arrays_are_counted_and_the_first_are_listed() -> None:
 
 def test_what_was_not_run_has_no_curve() -> None:
     assert CheckedGolden(name="m/r", status="not run", message="no").steps == ()
+
+
+MODEL = load_model(REPOSITORY)
+FOLDER = MODEL.origin / "goldens" / "cpu"
+RUNS = [(matrix.name, run.name) for matrix in MODEL.matrices for run in matrix.runs]
+
+
+@pytest.mark.parametrize(("matrix", "run"), RUNS)
+def test_every_run_of_every_matrix_has_a_golden_of_its_own(matrix: str, run: str) -> None:
+    golden = read_golden(FOLDER / f"{matrix}__{run}.json")
+    config = next(one for one in MODEL.matrices if one.name == matrix).run(run)
+    assert not other_configuration(golden, config)
+    assert golden.window >= 20 and golden.accepted.reason and golden.accepted.author and golden.accepted.commit
+
+
+def test_no_golden_is_unused() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {f"{matrix}__{run}.json" for matrix, run in RUNS}
