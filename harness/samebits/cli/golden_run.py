@@ -27,8 +27,7 @@ from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.golden.accept import AcceptedGolden, permit
 from samebits.train.golden.check import CheckedGolden
-from samebits.train.golden.record import golden_paths, read_golden, require_own_name
-from samebits.train.golden.record import Golden
+from samebits.train.golden.record import Golden, golden_paths, read_golden, require_own_name
 from samebits.train.golden.runs import GoldenSession, accept_goldens, goldens_to_check, selected, without_goldens
 from samebits.train.request import load_model
 
