@@ -204,14 +204,20 @@ SPECIAL_RULES: dict[str, Rule] = {
 RULES = ChainMap(CHOICES, FUNCTIONS, FORMULAS, SPECIAL_RULES)
 
 
+_PLAIN = {"convert_element_type": 0, "random_gamma": 0, "scatter-add": 1}
+"""By primitive, the operand that its rule takes as it is, unless it is a float: what is cast, keys, indices."""
+
+
 class Field(FieldBase):
     """The domain of field elements, with the rules of its primitives; the arguments are those of `FieldBase`."""
 
     covers = frozenset(RULES)
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
-        """Arithmetic in the fields, with the shadow beside it; rules get floats as elements."""
-        values = [self.element(v, kind) if kind.is_float else v for v, kind in zip(values, step.inputs, strict=True)]
+        """Arithmetic in the fields, with the shadow beside it; rules get elements."""
+        plain = _PLAIN.get(step.name)
+        operands = enumerate(zip(values, step.inputs, strict=True))
+        values = [v if n == plain and not kind.is_float else self.element(v, kind) for n, (v, kind) in operands]
         with np.errstate(all="ignore"):
             outputs = RULES[step.name](self, step, *values)
         outputs = outputs if isinstance(outputs, list) else [outputs]
