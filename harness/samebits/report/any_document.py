@@ -44,9 +44,6 @@ def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, obj
 
     Returns:
         The documents, each with the name of its source.
-
-    Raises:
-        RequestError: a file is there twice, or the shards are not of one request.
     """
     _require_distinct([path for path, _ in documents])
     shards = [(path, item) for path, item in documents if isinstance(item, Document) and item.shard is not None]

@@ -156,11 +156,7 @@ class Document(CommandDocument):
 
 
 def read_document(path: Path) -> Document:
-    """Return a check's document from its file, every key and type checked.
-
-    Raises:
-        RequestError: as `read_as`.
-    """
+    """Return a check's document from its file, every key and type checked."""
     return read_as(path, Document)
 
 

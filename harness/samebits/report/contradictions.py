@@ -15,12 +15,7 @@ COUNTS = ("cases", "ok", "failed", "skipped", "exempt")
 
 
 def require_consistent(path: Path, document: object) -> None:
-    """Reject a document of `check`, `compare` or `prove` that contradicts itself; any other passes.
-
-    Raises:
-        RequestError: a row is there twice, one holds with a verdict that does not, or the summary is not that of the
-            rows.
-    """
+    """Reject a document of `check`, `compare` or `prove` that contradicts itself; any other passes."""
     if not isinstance(document, (Document, ProofDocument)):
         return
     is_twice = repeats()

@@ -47,20 +47,12 @@ def to_json(document: object) -> str:
 
 
 def read_as(path: Path, kind: type[D]) -> D:
-    """Return a document of a known command from its file, every key and type checked.
-
-    Raises:
-        RequestError: the file cannot be read, is not JSON, or is not a document of `samebits/2` or `samebits/1`.
-    """
+    """Return a document of a known command from its file, every key and type checked."""
     return as_record(path, read_raw(path), kind)
 
 
 def read_raw(path: Path) -> dict[str, Any]:
-    """Return the JSON object of a document of any command, of which nothing but the schema is checked.
-
-    Raises:
-        RequestError: the file cannot be read, is empty or cut off, is not JSON, or has another schema.
-    """
+    """Return the JSON object of a document of any command, of which nothing but the schema is checked."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -90,11 +82,7 @@ def _converted(raw: Mapping[str, Any], kind: type[D]) -> D:
 
 
 def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
-    """Return a document as the record of its command; keys with a default may be missing, as in older versions.
-
-    Raises:
-        RequestError: a key is missing, has another type, or is unknown.
-    """
+    """Return a document as the record of its command; keys with a default may be missing, as in older versions."""
     try:
         document = _converted(raw, kind)
     except msgspec.ValidationError as error:

@@ -36,11 +36,7 @@ _RANKS = {word: rank for order in _ORDERS for rank, word in enumerate(order)}
 
 
 def findings(document: Any) -> list[Finding]:
-    """Return what a document says about each thing that its command judged.
-
-    Raises:
-        RequestError: the documents of this command have no verdicts.
-    """
+    """Return what a document says about each thing that its command judged."""
     if document.command not in JUDGING:
         raise RequestError(
             f"documents of `{typed(document.command)}` have no verdicts to compare; expected one of "

@@ -42,20 +42,12 @@ class ShardFile:
 
 
 def read_shard(path: Path) -> ShardFile:
-    """Return a shard from its document or its journal.
-
-    Raises:
-        RequestError: the file is neither, or does not say what was asked for.
-    """
+    """Return a shard from its document or its journal."""
     return shard_of(path, read_document(path) if _is_document(path) else _of_journal(path))
 
 
 def shard_of(path: Path, document: Document) -> ShardFile:
-    """Return a shard from its document.
-
-    Raises:
-        RequestError: the document does not say what was asked for, or which shard it is.
-    """
+    """Return a shard from its document."""
     if document.request is None:
         raise RequestError(f"{path}: does not say what was asked for: an older samebits wrote it; check again")
     try:
@@ -110,11 +102,7 @@ def _journal_notes(path: Path, text: JournalText) -> Iterator[str]:
 
 
 def asked_for(file: ShardFile, kind: type[Asked], value: object) -> Asked:
-    """Return what of the request of a file is of one kind.
-
-    Raises:
-        RequestError: it is not of that kind.
-    """
+    """Return what of the request of a file is of one kind."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -127,11 +115,7 @@ def request_of(head: JournalHead) -> dict[str, Any]:
 
 
 def require_same_request(files: Sequence[ShardFile]) -> int:
-    """Return how many shards there are.
-
-    Raises:
-        RequestError: the files are not of one request, of one commit, of one number of shards, or of different shards.
-    """
+    """Return how many shards there are."""
     first = files[0]
     seen: dict[Shard | None, Path] = {}
     for file in files:

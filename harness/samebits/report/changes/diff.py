@@ -87,11 +87,7 @@ class DocumentRows:
 
 
 def document_rows(document: Any) -> DocumentRows:
-    """Collect what a document says about each result.
-
-    Raises:
-        RequestError: the documents of this command have no verdicts.
-    """
+    """Collect what a document says about each result."""
     rows = DocumentRows()
     for finding in findings(document):
         place = finding.place
@@ -153,12 +149,7 @@ _MEASURED: Mapping[str, Callable[[Any, DocumentRows], None]] = {
 def compare_documents(
     old: Any, new: Any, *, files: tuple[str, str] = ("OLD", "NEW"), slower: Slower | None = None
 ) -> DiffDocument:
-    """Find what changed from one document to another.
-
-    Raises:
-        RequestError: they are of different commands, or of one without verdicts.
-        CouldNotRun: they have no result in common, so that nothing is compared.
-    """
+    """Find what changed from one document to another."""
     if old.command != new.command:
         raise RequestError(
             f"{files[0]} is a document of `{typed(old.command)}` and {files[1]} one of `{typed(new.command)}`; "

@@ -148,11 +148,7 @@ _NAMED = 3
 
 
 def section_of(document: object, source: str | None = None) -> Section:
-    """Return the section of a document of any command.
-
-    Raises:
-        RequestError: the documents of this command have no page.
-    """
+    """Return the section of a document of any command."""
     if not isinstance(document, Paged):
         command = getattr(document, "command", type(document).__name__)
         raise RequestError(f"a document of `{typed(command)}` has no HTML page; --json FILE writes all of it")
