@@ -40,7 +40,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "functions": Weight(9, 1_740),
     "hlo": Weight(5, 900),
     "host": Weight(29, 4_090, "a limit of time, and memory that is kept for large arrays"),
-    "interpret": Weight(65, 14_700),
+    "interpret": Weight(50, 13_690),
     "numerics": Weight(7, 730),
     "programs": Weight(18, 4_200),
     "prove": Weight(7, 1_550),
