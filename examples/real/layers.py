@@ -72,7 +72,7 @@ def loss_by_one_hot(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 # Attention of Llama-3-8B: width 4096, 32 heads of 128, 8 of keys and values.
-HEADS, GROUPS, WIDTH = 32, 8, 128
+HEADS, GROUPS = 32, 8
 
 
 def heads(x: jax.Array, weight: jax.Array, count: int) -> jax.Array:
@@ -84,7 +84,7 @@ def attention(x: jax.Array, wq: jax.Array, wk: jax.Array, wv: jax.Array, wo: jax
     """Causal attention with keys and values of groups, its scores as a whole."""
     q, k, v = heads(x, wq, HEADS), heads(x, wk, GROUPS), heads(x, wv, GROUPS)
     k, v = (jnp.repeat(each, HEADS // GROUPS, 0) for each in (k, v))
-    scores = jnp.einsum("hqd,hkd->hqk", q, k).astype(jnp.float32) / WIDTH**0.5
+    scores = jnp.einsum("hqd,hkd->hqk", q, k).astype(jnp.float32) / q.shape[-1] ** 0.5
     mask = jnp.tril(jnp.ones(scores.shape[1:], bool))
     weights = jax.nn.softmax(jnp.where(mask, scores, -1e30), -1).astype(x.dtype)
     return jnp.swapaxes(jnp.einsum("hqk,hkd->hqd", weights, v), 0, 1).reshape(x.shape[0], -1) @ wo
@@ -95,13 +95,13 @@ def attention_in_blocks(
 ) -> jax.Array:
     """The same with one fused projection, block by block of keys, the softmax kept up to date."""
     q, k, v = jnp.split(x @ jnp.concatenate([wq, wk, wv], 1), [wq.shape[1], wq.shape[1] + wk.shape[1]], 1)
-    tokens = x.shape[0]
-    q = q.reshape(tokens, GROUPS, HEADS // GROUPS, WIDTH).transpose(1, 2, 0, 3)
-    k, v = (each.reshape(-1, min(block, tokens), GROUPS, WIDTH).transpose(0, 2, 1, 3) for each in (k, v))
+    tokens, width = x.shape[0], wq.shape[1] // HEADS
+    q = q.reshape(tokens, GROUPS, HEADS // GROUPS, width).transpose(1, 2, 0, 3)
+    k, v = (each.reshape(-1, min(block, tokens), GROUPS, width).transpose(0, 2, 1, 3) for each in (k, v))
 
     def one_block(carry: Any, this: Any) -> tuple[Any, None]:
         (most, total, sums), (number, keys, values) = carry, this
-        scores = jnp.einsum("ghqd,gkd->ghqk", q, keys).astype(jnp.float32) / WIDTH**0.5
+        scores = jnp.einsum("ghqd,gkd->ghqk", q, keys).astype(jnp.float32) / width**0.5
         places = number * keys.shape[1] + jnp.arange(keys.shape[1])
         scores = jnp.where(jnp.arange(tokens)[:, None] >= places, scores, -1e30)
         higher = jnp.maximum(most, scores.max(-1, keepdims=True))

@@ -340,7 +340,8 @@ class Runner:
         """Return other inputs at which a leaf differs; at smaller sizes, unless these would make it `different`."""
 
         def searched() -> Counterexample | None:
-            shown = None if smaller is None else smaller.field_identity(path)
+            tried = smaller is not None and not budget.unreached
+            shown = smaller.field_identity(path) if smaller is not None and tried else None
             if smaller is not None and shown is not None and shown.equal:
                 other = smaller.elsewhere(path)
                 if other is None or not other.allowed:

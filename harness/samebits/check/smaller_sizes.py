@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -175,46 +175,71 @@ class SmallerSizes:
 
     def _searched(self, job: PendingPoint) -> StandIn | None:
         """Return what proves the pair at the smallest sizes at which both sides trace to the same program forward."""
-        sides, reference, variant = self._execution.sides, self._execution.pair.reference_name, job.point.variant
-        wanted = [
-            sides.forward(side, site).traced.jaxpr for side, site in ((reference, job.alone), (variant, job.on_mesh))
-        ]
+        sides = self._execution.sides
         shapes = {name: arg_shape(arg, name, job.alone.case) for name, arg in sides.args(job.alone).items()}
-        chosen: dict[Dimension, int] = {}
-        best, tries = None, 0
-        for dimensions, size in _candidates(shapes):
-            if any(dimension in chosen for dimension in dimensions) or tries >= TRACED:
-                continue
-            tries += 1
-            tried = {**chosen, **dict.fromkeys(dimensions, size)}
-            pair = at_dimensions(sides.pair, job.alone.case, job.alone.mesh, tried)
+        best = self._reduced(job, _candidates(shapes))
+        if best is None or best.largest >= LARGE:  # sizes that are multiples of each other go together
+            other = self._reduced(job, _by_one_factor(shapes))
+            best = other if best is None or (other is not None and other.largest < best.largest) else best
+        if best is None:
+            return None
+        sizes = dict.fromkeys(f"{shapes[name][axis]} as {size}" for (name, axis), size in best.sizes.items())
+        proofs, searches = self._proofs_of(best.sides)
+        return StandIn(job, proofs, searches, LineFinder(proofs), ", ".join(sizes))
+
+    def _reduced(self, job: PendingPoint, candidates: Iterable[Smaller]) -> _Reduced | None:
+        """Return the pair at as many of some smaller sizes as leave both programs the same but for sizes."""
+        sides, at = self._execution.sides, (job.alone, job.on_mesh)
+        names = self._execution.pair.reference_name, job.point.variant
+        wanted = [sides.forward(name, site).traced.jaxpr for name, site in zip(names, at, strict=True)]
+        best: _Reduced | None = None
+        for tries, sizes in enumerate(candidates):
+            if tries >= TRACED:
+                break
+            before = {} if best is None else best.sizes
+            pair = None
+            if not before.keys() & sizes.keys():
+                pair = at_dimensions(sides.pair, job.alone.case, job.alone.mesh, {**before, **sizes})
             if pair is None:
                 continue
             smaller = TracedSides(pair, sides.programs)
-            own = [smaller.forward(reference, job.alone), smaller.forward(variant, job.on_mesh)]
-            if all(
-                program.error is None and same_but_for_sizes(a, program.traced.jaxpr)
-                for a, program in zip(wanted, own, strict=True)
-            ):
-                chosen, best = tried, smaller
-        if best is None:
-            return None
-        sizes = dict.fromkeys(f"{shapes[name][axis]} as {size}" for (name, axis), size in chosen.items())
-        proofs, searches = self._proofs_of(best)
-        return StandIn(job, proofs, searches, LineFinder(proofs), ", ".join(sizes))
+            own = [smaller.forward(name, site) for name, site in zip(names, at, strict=True)]
+            if any(program.error is not None for program in own):
+                continue
+            programs = [program.traced.jaxpr for program in own]
+            if all(map(same_but_for_sizes, wanted, programs)):
+                best = _Reduced(smaller, {**before, **sizes}, max(map(largest, programs)))
+        return best
 
 
-def _candidates(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[list[Dimension], int]]:
-    """Yield dimensions of one size with a smaller size: all of them, then, as one number may mean two things, each."""
+class _Reduced(NamedTuple):
+    """A pair at smaller sizes, and the elements of its largest value."""
+
+    sides: TracedSides
+    sizes: Smaller
+    largest: int
+
+
+def _candidates(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Smaller]:
+    """Yield a smaller size for the dimensions of one size: for all, then, as a number may mean two things, for each."""
     by_size: dict[int, list[Dimension]] = {}
     for name, shape in shapes.items():
         for axis, size in enumerate(shape):
             by_size.setdefault(size, []).append((name, axis))
     for size in sorted(by_size, reverse=True):
         for smaller in _smaller(size):
-            yield by_size[size], smaller
+            yield dict.fromkeys(by_size[size], smaller)
         if len(by_size[size]) > 1:
-            yield from (([dimension], smaller) for dimension in by_size[size] for smaller in _smaller(size)[:2])
+            yield from ({dimension: smaller} for dimension in by_size[size] for smaller in _smaller(size)[:2])
+
+
+def _by_one_factor(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Smaller]:
+    """Yield all dimensions that a power of two divides without making them one, divided by it; the largest first."""
+    dimensions = {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    for factor in (1 << power for power in range(11, 0, -1)):
+        sizes = {each: size // factor for each, size in dimensions.items() if size % factor == 0 and size > factor}
+        if len(set(sizes.values())) > 1:
+            yield sizes
 
 
 def _smaller(size: int) -> list[int]:
@@ -358,6 +383,6 @@ def _same_parameters(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(_same_parameters(left[name], right[name]) for name in left)
     if isinstance(left, tuple | list):
         return len(left) == len(right) and all(map(_same_parameters, left, right))
-    if type(left) is int or callable(left) or isinstance(left, np.ndarray):
+    if (isinstance(left, int | np.integer | np.ndarray) and not isinstance(left, bool)) or callable(left):
         return True
     return bool(left == right) or (left != left and right != right)  # which NaN is, such as what a gather fills with

@@ -21,16 +21,22 @@ from samebits.numerics.floats import Array
 from samebits.schema.difference import Difference, Farthest, Witness
 from samebits.schema.shown import Shown
 
-
 # Which elements of an array may change places with each other, as those of a random draw.
+SAMPLED = 1 << 18
+"""Elements of a larger array that are looked at for numbers that repeat."""
+
+
 def free_places(array: Array) -> Array:
     """Return the places of a flat array whose elements may change places with each other, as those of a random draw."""
     values = np.asarray(array, np.float64)
     nowhere = np.zeros(0, np.int64)
     if values.size < 2 or not np.isfinite(values).all() or _is_structured(values):
         return nowhere
-    few, ordered = max(1, values.size // 4), np.sort(values, axis=None)
-    if not np.any(ordered[few:] == ordered[: values.size - few]):  # no number is there more often
+    sample = values.reshape(-1)
+    if sample.size > SAMPLED:
+        sample = sample[np.random.default_rng(0).integers(0, sample.size, SAMPLED)]
+    few, often, ordered = max(1, values.size // 4), max(1, sample.size // 4), np.sort(sample)
+    if not np.any(ordered[often:] == ordered[: sample.size - often]):  # no number makes up more than a quarter
         return np.arange(values.size)
     _, first, counts = np.unique(values, return_index=True, return_counts=True)
     once = np.sort(first[counts == 1])

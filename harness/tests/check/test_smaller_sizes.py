@@ -233,6 +233,23 @@ def test_a_verdict_names_the_sizes_that_stand_for_others() -> None:
     assert "(1024 as 8, 64 as 8)" in assumption.text
 
 
+def grouped_scores(x: jax.Array, wq: jax.Array, wk: jax.Array) -> jax.Array:
+    q, k = (x @ wq).reshape(len(x), 8, -1), (x @ wk).reshape(len(x), 2, -1)
+    return (q * jnp.repeat(k, 4, 1)).sum(-1)
+
+
+def fused_scores(x: jax.Array, wq: jax.Array, wk: jax.Array) -> jax.Array:
+    q, k = jnp.split(x @ jnp.concatenate([wq, wk], 1), [wq.shape[1]], 1)
+    return jnp.einsum("thd,thd->th", q.reshape(len(x), 8, -1), jnp.repeat(k.reshape(len(x), 2, -1), 4, 1))
+
+
+def test_sizes_that_are_multiples_of_each_other_go_together() -> None:
+    args = [RNG.normal(size=shape).astype(np.float32) for shape in ((8, 512), (512, 512), (512, 128))]
+    (leaf,) = samebits.check(grouped_scores, fused_scores, *args, gradients=False).leaves
+    texts = [each.text for each in leaf.proof.assumptions if each.word == "sizes"]
+    assert leaf.ruling.ok and "(512 as 8, 128 as 2)" in "".join(texts)
+
+
 @pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
 def test_labels_index_a_vocabulary_that_is_smaller_too() -> None:
     compared = samebits.check(cross_entropy, one_hot_loss, LOGITS, LABELS, gradients=False)

@@ -26,7 +26,7 @@ def small(size: int) -> int:
 
 @pytest.fixture
 def _few_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, number in (("HEADS", 4), ("GROUPS", 2), ("WIDTH", 4)):
+    for name, number in (("HEADS", 4), ("GROUPS", 2)):
         monkeypatch.setattr(layers, name, number)
 
 
