@@ -109,18 +109,18 @@ def test_there_are_sixty_rewrites_and_sixty_twins() -> None:
 
 def test_a_twin_and_a_rewrite_that_are_swapped_are_found() -> None:
     """The judging itself can fail, in both directions."""
-    formula = next(one for one in FORMULAS if one.name == "variance")
+    formula = next(one for one in FORMULAS if one.name == "rms_norm")
     asked = Asked(dtypes=("float32",), directions=("forward",))
-    mistaken = dataclasses.replace(formula, honest={"twin": formula.twins["unbiased"]})
+    mistaken = dataclasses.replace(formula, honest={"twin": formula.twins["epsilon_ten_times"]})
     ((where, said),) = alarms(mistaken, asked)
     assert where == "twin float32 forward" and "different" in said
-    mistaken = dataclasses.replace(formula, twins={"rewrite": formula.honest["one_pass"]})
+    mistaken = dataclasses.replace(formula, twins={"rewrite": formula.honest["quotient"]})
     ((where, _),) = greens(mistaken, asked)
     assert where == "rewrite float32"
-    with pytest.raises(AssertionError, match="variance/rewrite float32: seed0"):
+    with pytest.raises(AssertionError, match="rms_norm/rewrite float32: seed0"):
         held(formula, greens(mistaken, asked), {})
     with pytest.raises(AssertionError, match="these are judged rightly now"):
-        held(formula, [], {"variance/one_pass float32 forward": "was red"}, [" float32 forward"])
+        held(formula, [], {"rms_norm/quotient float32 forward": "was red"}, [" float32 forward"])
 
 
 def test_known_mistakes_name_entries_of_the_corpus() -> None:

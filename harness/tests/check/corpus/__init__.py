@@ -1,7 +1,4 @@
-"""A corpus of standard formulas with honest rewrites and unequal twins, over which the checks must not be wrong.
-
-RMSNorm, cross entropy with z-loss, AdamW and experts are in `tests.prove.mathematics`, with more faults of each.
-"""
+"""A corpus of standard formulas with honest rewrites and unequal twins, over which the checks must not be wrong."""
 
 from tests.check.corpus import (
     activations,

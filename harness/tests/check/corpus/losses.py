@@ -17,6 +17,44 @@ def _hot(labels: Array) -> Array:
     return jax.nn.one_hot(labels, CLASSES, dtype=jnp.float32)
 
 
+def cross_entropy(logits: Array, labels: Array) -> Array:
+    x = f32(logits)
+    lse = jax.nn.logsumexp(x, -1)
+    return like(lse - _picked(x, labels) + 1e-2 * lse**2, logits)
+
+
+def _with_z(x: Array, nll: Array, z: float = 1e-2) -> Array:
+    return nll + z * jnp.square(jax.nn.logsumexp(x, -1))
+
+
+CROSS_ENTROPY = Formula(
+    name="cross_entropy_with_z_loss",
+    reference=cross_entropy,
+    args=LABELLED,
+    honest={
+        "one_hot": lambda logits, labels: _with_z(logits, -jnp.sum(_hot(labels) * jax.nn.log_softmax(logits, -1), -1)),
+        "picked_from_log_softmax": lambda logits, labels: _with_z(
+            logits, -_picked(jax.nn.log_softmax(logits, -1), labels)
+        ),
+        "sum_of_differences": lambda logits, labels: _with_z(
+            logits, jax.nn.logsumexp(logits - _picked(logits, labels)[:, None], -1)
+        ),
+    },
+    twins={
+        "no_z_loss": lambda logits, labels: jax.nn.logsumexp(logits, -1) - _picked(logits, labels),
+        "z_not_squared": lambda logits, labels: 1.01 * jax.nn.logsumexp(logits, -1) - _picked(logits, labels),
+        "z_a_tenth": lambda logits, labels: _with_z(logits, -_picked(jax.nn.log_softmax(logits, -1), labels), 1e-3),
+        "z_without_gradient": lambda logits, labels: (
+            -_picked(jax.nn.log_softmax(logits, -1), labels)
+            + jax.lax.stop_gradient(1e-2 * jnp.square(jax.nn.logsumexp(logits, -1)))
+        ),
+        "labels_shifted": lambda logits, labels: _with_z(
+            logits, -_picked(jax.nn.log_softmax(logits, -1), jnp.roll(labels, 1))
+        ),
+    },
+)
+
+
 def smoothed(logits: Array, labels: Array) -> Array:
     x = f32(logits)
     target = 0.9 * _hot(labels) + 0.1 / CLASSES
@@ -244,4 +282,4 @@ CONTRASTIVE = Formula(
     },
 )
 
-ALL = (LABEL_SMOOTHING, MSE, HUBER, KL, FOCAL, BINARY, MASKED_MEAN, CONTRASTIVE)
+ALL = (CROSS_ENTROPY, LABEL_SMOOTHING, MSE, HUBER, KL, FOCAL, BINARY, MASKED_MEAN, CONTRASTIVE)

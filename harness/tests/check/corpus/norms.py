@@ -10,6 +10,53 @@ ROWS = {"x": normal(6, 16), "scale": normal(16, scale=0.3, offset=1.0)}
 AFFINE = {**ROWS, "bias": normal(16, scale=0.5)}
 
 
+def rms_norm(x: Array, scale: Array) -> Array:
+    x32 = f32(x)
+    return like(x32 * jax.lax.rsqrt(jnp.mean(jnp.square(x32), -1, keepdims=True) + 1e-6) * f32(scale), x)
+
+
+@jax.custom_vjp
+def _normed(x: Array) -> Array:
+    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+
+
+def _save(x: Array) -> tuple[Array, tuple[Array, Array]]:
+    root = jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+    return x * root, (x * root, root)
+
+
+def _pull(saved: tuple[Array, Array], ct: Array) -> tuple[Array]:
+    unit, root = saved
+    return (root * (ct - unit * jnp.mean(ct * unit, -1, keepdims=True)),)
+
+
+_normed.defvjp(_save, _pull)
+
+RMS_NORM = Formula(
+    name="rms_norm",
+    reference=rms_norm,
+    args=ROWS,
+    honest={
+        "einsum": lambda x, scale: x * (jnp.einsum("bd,bd->b", x, x)[:, None] / 16 + 1e-6) ** -0.5 * scale,
+        "quotient": lambda x, scale: scale * x / jnp.sqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6),
+        # d/dx (x r) = r (1 - u u^T / n) with u = x r.
+        "handwritten_gradient": lambda x, scale: _normed(x) * scale,
+    },
+    twins={
+        "epsilon_ten_times": lambda x, scale: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * scale,
+        "epsilon_outside_the_root": lambda x, scale: x / (jnp.sqrt(jnp.mean(x * x, -1, keepdims=True)) + 1e-6) * scale,
+        "one_plus_scale": lambda x, scale: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * (1 + scale),
+        "sum_for_mean": lambda x, scale: x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-6) * scale,
+        "root_without_gradient": lambda x, scale: (
+            x * jax.lax.stop_gradient(jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)) * scale
+        ),
+        "centred": lambda x, scale: (
+            (x - jnp.mean(x, -1, keepdims=True)) * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * scale
+        ),
+    },
+)
+
+
 def layer_norm(x: Array, scale: Array, bias: Array) -> Array:
     x32 = f32(x)
     centred = x32 - jnp.mean(x32, -1, keepdims=True)
@@ -191,4 +238,4 @@ VARIANCE = Formula(
     },
 )
 
-ALL = (LAYER_NORM, BATCH_NORM, GROUP_NORM, L2_NORMALISE, VARIANCE)
+ALL = (RMS_NORM, LAYER_NORM, BATCH_NORM, GROUP_NORM, L2_NORMALISE, VARIANCE)

@@ -66,6 +66,30 @@ ADAM = Formula(
     gradients=False,
 )
 
+WEIGHTS = {"p": normal(24), **MOMENTS}
+
+
+def adamw(p: Array, g: Array, m: Array, v: Array) -> Array:
+    return like(f32(p) + _adam(f32(g), f32(m), f32(v)) - RATE * 0.1 * f32(p), p)
+
+
+ADAMW = Formula(
+    name="adamw",
+    reference=adamw,
+    args=WEIGHTS,
+    honest={
+        "decayed_first": lambda p, g, m, v: p * (1 - RATE * 0.1) + _adam(g, m, v),
+        "one_sum": lambda p, g, m, v: p - RATE * (-_adam(g, m, v) / RATE + 0.1 * p),
+    },
+    twins={
+        "decay_not_scaled_by_the_rate": lambda p, g, m, v: p + _adam(g, m, v) - 0.1 * p,
+        "decay_in_the_gradient": lambda p, g, m, v: p + _adam(g + 0.1 * p, m, v),
+        "no_decay": lambda p, g, m, v: p + _adam(g, m, v),
+        "decayed_after": lambda p, g, m, v: (p + _adam(g, m, v)) * (1 - RATE * 0.1),
+    },
+    gradients=False,
+)
+
 
 def rmsprop(g: Array, v: Array) -> Array:
     return like(-RATE * f32(g) / jnp.sqrt(0.9 * f32(v) + 0.1 * jnp.square(f32(g)) + 1e-6), g)
@@ -229,4 +253,4 @@ PARAMETER_AVERAGE = Formula(
     },
 )
 
-ALL = (ADAM, RMSPROP, LION, GLOBAL_NORM_CLIP, NESTEROV, ADAFACTOR, PARAMETER_AVERAGE)
+ALL = (ADAM, ADAMW, RMSPROP, LION, GLOBAL_NORM_CLIP, NESTEROV, ADAFACTOR, PARAMETER_AVERAGE)
