@@ -93,7 +93,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 
 
 WARNED = (
-    ("docs/limits.md", "(performance.md)", "(speed.md)", "speed.md"),
+    ("docs/limits.md", "(guides/many_hosts.md)", "(guides/hosts.md)", "hosts.md"),
     ("docs/guides/ci.md", "(../reference/json.md)", "(training.md#nowhere)", "#nowhere"),
     ("README.md", "(docs/guides/training.md)", "(docs/guides/trainings.md)", "trainings.md"),
     ("mkdocs.yml", "  - Performance: performance.md\n", "", "- performance.md"),

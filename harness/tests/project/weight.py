@@ -32,7 +32,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "audit": Weight(16, 2_860),
     "beside the rooms": Weight(5, 700),
     "bisect": Weight(21, 4_990),
-    "check": Weight(27, 7_600, "the budget of seconds, and what is said of what it does not reach"),
+    "check": Weight(27, 7_660, "the budget of seconds, and what is said of what it does not reach"),
     "cli": Weight(40, 6_160),
     "cluster": Weight(10, 2_240),
     "compile": Weight(9, 1_890),
@@ -58,7 +58,7 @@ PACKAGE_FILES, PACKAGE_LINES = 416, 87_500
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
 
-TEST_LINES = 84_550  # with those of the budget
+TEST_LINES = 84_800  # with those of the budget, and all formulas of the corpus
 """In `harness/tests/`, helpers included."""
 
 BESIDE = "beside the rooms"
