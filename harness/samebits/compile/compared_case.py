@@ -179,7 +179,7 @@ ENTRY = "entry computation"
 BEFORE, AFTER = 4, 2
 """Equal instructions that are shown before the first difference, and after the last one that is shown."""
 
-MOST = 16
+IN_REGION = 16
 """Instructions of each side in a region, the equal ones before it included."""
 
 WIDEST = 240
@@ -424,7 +424,7 @@ def _window(computations: MatchedComputations, place: int) -> list[Instruction]:
         equal = {(b if place == 0 else v) for v, b in pairs if (v if place == 0 else b) in before}
         first = max((number for number, here in enumerate(ids) if here in equal), default=-1) + 1
     begin = max(first - BEFORE, 0)
-    return order[begin : begin + MOST]
+    return order[begin : begin + IN_REGION]
 
 
 def _rows(computations: MatchedComputations) -> Iterator[RegionLine]:

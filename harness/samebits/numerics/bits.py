@@ -149,6 +149,10 @@ def same_bits(left: Array, right: Array) -> bool:
     """Return whether two arrays have the same dtype, shape and bits.
 
     Equivalent to comparing `dtype`, `shape` and `tobytes()`, but for the unused bits of sub-byte dtypes.
+
+    Args:
+        left: a NumPy array of any shape and dtype, those of ml_dtypes included.
+        right: the other one.
     """
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
@@ -206,6 +210,11 @@ def structure(tree: Any) -> str:
 
 def compare(*, reference: Any, optimized: Any, name: str = "out") -> list[Comparison]:
     """Compare two trees bit for bit; one `Comparison` for each leaf of the reference.
+
+    Args:
+        reference: a tree (dicts, tuples, lists) of arrays of any shape and dtype, of NumPy or jax.
+        optimized: the other tree; both are keyword-only so that they cannot be swapped.
+        name: the path of the root; `out` by default.
 
     Returns:
         One comparison per leaf; a single one of kind `structure` where the trees differ.

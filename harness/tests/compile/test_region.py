@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from samebits.compile import compared_case
-from samebits.compile.compared_case import BEFORE, ENTRY, MOST, WIDEST, first_difference
+from samebits.compile.compared_case import BEFORE, ENTRY, IN_REGION, WIDEST, first_difference
 from samebits.compile.compiler import CompiledProgram, compile_program, lower
 from samebits.compile.devices import target_mesh
 from samebits.errors import CouldNotRun
@@ -124,11 +124,11 @@ def deep(levels: int, axis: int) -> Function:
 def test_a_region_is_bounded() -> None:
     """However much differs, and however long an instruction is."""
     found, first = known(region_of(deep(60, 1), deep(70, 0)))
-    assert len(found.lines) <= 2 * MOST and found.more > 50
+    assert len(found.lines) <= 2 * IN_REGION and found.more > 50
     texts = [text for line in found.lines for text in (line.reference, line.variant) if text]
     assert max(map(len, texts)) <= WIDEST + 40
     assert found.lines.index(first) <= 2 * BEFORE
-    assert len(msgspec.json.encode(found)) < 4 * MOST * (WIDEST + 200)
+    assert len(msgspec.json.encode(found)) < 4 * IN_REGION * (WIDEST + 200)
 
 
 def test_a_long_instruction_keeps_both_ends() -> None:

@@ -47,6 +47,22 @@ def class_names_twice(root: Path) -> list[str]:
     ]
 
 
+def constants_twice(root: Path) -> list[str]:
+    """The constants that a module gives two values, as where two modules became one."""
+    wrong = []
+    for path, node in _nodes(root):
+        names = [] if not isinstance(node, ast.Module) else list(map(_constant, node.body))
+        twice = {name for name in names if name is not None and names.count(name) > 1}
+        wrong += [f"{path} gives {name} two values: the later one holds for both uses" for name in sorted(twice)]
+    return wrong
+
+
+def _constant(node: ast.stmt) -> str | None:
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    target = node.target if isinstance(node, ast.AnnAssign) and node.value is not None else target
+    return target.id if isinstance(target, ast.Name) and target.id != "_" else None
+
+
 def meaningless_names(root: Path) -> list[str]:
     """The variables and parameters of the package whose names say nothing of what they hold."""
     fields: set[int] = set()  # a class comes before what is in it
@@ -79,7 +95,7 @@ def _bound(node: ast.Name | ast.arg) -> str | None:
     return node.id if isinstance(node.ctx, ast.Store) else None
 
 
-RULES = (long_names, class_names_twice, meaningless_names)
+RULES = (long_names, class_names_twice, constants_twice, meaningless_names)
 
 FAULTS: tuple[tuple[Callable[[Path], list[str]], str, str], ...] = (
     (
@@ -88,6 +104,7 @@ FAULTS: tuple[tuple[Callable[[Path], list[str]], str, str], ...] = (
         "check/planted.py:1 and check/planted.py:2 define classes",
     ),
     (class_names_twice, "class _Point: ...\ndef f():\n    class _Point: ...", "of the same name _Point"),
+    (constants_twice, 'MOST = 6\n"""Of these."""\n\nMOST: int = 16', "planted.py gives MOST two values"),
     (meaningless_names, "def f(results):\n    return [g(one) for one in results]", ":2 calls a variable one"),
     (meaningless_names, "def f(given): return given", ":1 calls a variable given"),
     (meaningless_names, "class A:\n    found: int\ndef f():\n    found = g()", ":4 calls a variable found"),
