@@ -66,7 +66,7 @@ class MovementProof:
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
 """By label: a record, and for a gradient the cotangents by output leaf."""
 
-Types = tuple[tuple[str, tuple[int, ...], Any], ...]
+CotangentTypes = tuple[tuple[str, tuple[int, ...], Any], ...]
 """By output leaf, the shape and dtype of its cotangent."""
 
 
@@ -203,7 +203,7 @@ class Execution:
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Return every input of a program by label: the records, for a gradient times the cotangents."""
         self._drawn(site)  # what is asked of user code is recorded each time
-        types: Types = ()
+        types: CotangentTypes = ()
         if direction == "gradient":
             # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
             wide = self.sides.cotangent_types(side, site)
@@ -216,20 +216,19 @@ class Execution:
             self._inputs[key] = self._combined(site, types, direction)
         return self._inputs[key]
 
-    def _combined(self, site: Site, types: Types, direction: Direction) -> Inputs:
+    def _combined(self, site: Site, types: CotangentTypes, direction: Direction) -> Inputs:
         drawn = self._drawn(site).records
         if direction == "forward":
             return {name: (record, {}) for name, record in drawn.items()}
         names = (self.pair.name, site.case.id, site.dtype)
-        pulled: dict[str, dict[str, Array]] = {
-            kind: {
+        pulled: dict[str, dict[str, Array]] = {}
+        for kind in COTANGENTS:
+            if kind == "scaled":  # drawing the random one again takes longer than everything else here
+                pulled[kind] = {path: scaled(array) for path, array in pulled["random"].items()}
+                continue
+            pulled[kind] = {
                 path: cotangent(kind, shape, dtype, *names, path, *of_draw(site.draw)) for path, shape, dtype in types
             }
-            for kind in COTANGENTS
-            if kind != "scaled"
-        }
-        pulled["scaled"] = {path: scaled(array) for path, array in pulled["random"].items()}
-        pulled = {kind: pulled[kind] for kind in COTANGENTS}
         return {
             f"{name}, {kind} cotangent": (record, cotangents)
             for name, record in drawn.items()

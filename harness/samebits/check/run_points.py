@@ -243,7 +243,7 @@ def _replay(runner: Runner, point: Point, locator: Locator) -> str:
 
 
 MAPPED = 1 << 18
-"""Elements from which on the C library maps an array anew, though it has freed as large ones."""
+"""Elements of the largest value from which on freed memory is kept while a point is judged."""
 
 
 def _memory_for(job: PendingPoint) -> contextlib.AbstractContextManager[None]:

@@ -156,6 +156,10 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read one value."""
         number: Any = value.removesuffix("s") if isinstance(value, str) else value
+        try:
+            float(number)
+        except ValueError:
+            self.fail(f"{value!r} is not a number of seconds; expected one such as 60 or 60s.", param, ctx)
         return float(super().convert(number, param, ctx))
 
 

@@ -90,7 +90,7 @@ def _control_group_limits(root: Path) -> Iterator[int]:
 # Memory of large arrays that is kept for the next ones: to map it anew takes a quarter of the time of a verdict.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT, _USUAL = 1 << 30, 32 << 20
-"""Up to which size glibc takes an array from memory that was freed, in bytes: inside, and where its own rule ends."""
+"""Bytes up to which glibc reuses freed memory for an array: inside, and afterwards, the most that it sets by itself."""
 
 
 @contextlib.contextmanager

@@ -113,12 +113,12 @@ def test_an_inner_limit_does_not_outlast_the_outer_one() -> None:
     require_time()
 
 
-def times_three(x: jax.Array) -> jax.Array:
-    return x * 3
+def product(x: jax.Array, w: jax.Array) -> jax.Array:
+    return x @ w
 
 
-def three_times(x: jax.Array) -> jax.Array:
-    return jnp.multiply(3, x)
+def as_einsum(x: jax.Array, w: jax.Array) -> jax.Array:
+    return jnp.einsum("rd,df->rf", x, w)
 
 
 def test_one_compiled_program_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_one_compiled_program_ends_the_question(monkeypatch: pytest.MonkeyPatch)
 
     for owner, name in (FORMULAS, ACCURACY):
         monkeypatch.setattr(owner, name, asked)
-    compared = samebits.check(times_three, three_times, X)
+    compared = samebits.check(product, as_einsum, X, X.T)
     assert compared.verdict == "proved" and not any(leaf.proof.assumptions for leaf in compared.leaves)
     assert samebits.check(reference, expanded, X).verdict == "error"  # other programs ask
 
@@ -145,3 +145,4 @@ def test_the_option_takes_seconds(wrong: str) -> None:
     assert ended.code == 0, ended.err
     ended = command("compare", function, f"{__name__}:expanded", *arg, "--budget", wrong)
     assert ended.code == 2 and "--budget" in ended.err and wrong.rstrip("s") in ended.err
+    assert wrong != "soon" or "expected one such as 60 or 60s" in ended.err

@@ -16,7 +16,7 @@ from samebits.check.rounding import gather_evidence
 from samebits.check.runner import Runner
 from samebits.check.smaller_sizes import LARGE, largest, same_but_for_sizes
 from samebits.check.verdict import judge_run
-from samebits.host.memory import kept_memory
+from samebits.host import memory
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.value import exactly
@@ -270,6 +270,8 @@ def test_each_side_is_bounded_once_at_full_size(monkeypatch: pytest.MonkeyPatch)
     assert samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False).verdict == "rounding"
     bounds = counted.pop("RoundingDomain")
     assert bounds == 2 and sum(counted.values()) <= 2 * 2, counted
+    assert samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False, assumptions=False).leaves
+    assert sum(counted.values()) > 2 * 2  # where smaller sizes do not stand for these
 
 
 def test_memory_that_is_not_there_is_said_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,11 +281,54 @@ def test_memory_that_is_not_there_is_said_before_it_is_needed(monkeypatch: pytes
     assert any("bounds of rounding take about" in text and "float64 is executed" in text for text in compared.notes)
 
 
-def test_freed_memory_is_kept_for_a_while_alone() -> None:
-    with kept_memory():
-        kept = [np.ones(1 << 20) for _ in range(8)]
-        del kept
-    assert np.ones(1 << 20).sum() == 1 << 20
+def test_a_note_says_how_much_memory_bounds_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "GIB", 0)
+    compared = samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False)
+    assert "of the rounding bound" in str(compared.leaves[0].ruling.evidence)
+    assert [
+        text for text in compared.notes if text.startswith("bounds of rounding take about") and "executed" not in text
+    ]
+
+
+def test_large_arrays_that_are_only_moved_are_proved_by_labels() -> None:
+    (leaf,) = samebits.check(lambda x: x[::-1], lambda x: jnp.flip(x, 0) + 0 * x, WIDE, gradients=False).leaves
+    assert leaf.ruling.verdict != "proved"
+    (leaf,) = samebits.check(lambda x: x.T[::-1], lambda x: jnp.flip(x, 1).T, WIDE, gradients=False).leaves
+    assert leaf.ruling.verdict == "proved" and "move data" in (leaf.ruling.evidence or "")
+
+
+class Allocator:
+    """A C library that records what is asked of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, ...]] = []
+
+    def mallopt(self, option: int, size: int) -> int:
+        self.calls.append((option, size))
+        return 1
+
+    def malloc_trim(self, pad: int) -> int:
+        self.calls.append((pad,))
+        return 1
+
+
+def test_freed_memory_is_kept_inside_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Allocator()
+    monkeypatch.setattr(memory, "_glibc", lambda: allocator)
+    inside: list[tuple[int, ...]] = []
+
+    def fail() -> None:
+        with memory.kept_memory():
+            inside.extend(allocator.calls)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert inside == [(-3, 1 << 30), (-1, 1 << 30)]
+    assert allocator.calls[2:] == [(-3, 32 << 20), (-1, 32 << 20), (0,)]
+    monkeypatch.setattr(memory, "_glibc", lambda: None)  # as on macOS
+    with memory.kept_memory():
+        pass
 
 
 SUMMED = samebits.Pair(
