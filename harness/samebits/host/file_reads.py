@@ -127,9 +127,11 @@ class FileReads:
         if event in _OUTSIDE:
             return OUTSIDE + _OUTSIDE[event]
         opened, mode, flags = (*arguments, None, None)[:3] if event == "open" else (arguments[0], "r", 0)
-        # Python's import and `shutil.rmtree` list folders, and open them, for their own purposes.
+        # Python's import, its look for distributions and `shutil.rmtree` list and open folders for their own purposes.
         code = frame.f_code
-        for_others = code.co_filename == _IMPORT or (code.co_filename == shutil.__file__ and "rmtree" in code.co_name)
+        for_others = code.co_filename.startswith(_FINDERS) or (
+            code.co_filename == shutil.__file__ and "rmtree" in code.co_name
+        )
         if for_others and (event in _FOLDERS or mode is None):
             return None
         if isinstance(opened, int) and event in _FOLDERS:
@@ -158,7 +160,11 @@ class FileReads:
 READS = FileReads()
 """Of this process: there is one audit hook."""
 
-_IMPORT = "<frozen importlib._bootstrap_external>"
+_FINDERS = (
+    "<frozen importlib._bootstrap_external>",
+    os.path.join(os.path.dirname(os.__file__), "importlib", "metadata", ""),
+)
+"""Whose code finds modules and distributions: what may be there is known of every folder on Python's path."""
 
 
 def loaded_files() -> set[str]:

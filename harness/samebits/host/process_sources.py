@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from samebits.host.cache_folder import cache_root
 from samebits.host.environment import configuration
 from samebits.host.file_reads import loaded_files
 from samebits.host.installed import distributions_digest, files_below, is_installed, own_digest
@@ -147,12 +148,14 @@ def _path_outside(*known: Path) -> list[str]:
 
 
 def _modules_in(folder: str) -> list[str]:
-    """Return the names of what may be modules and packages in a folder."""
+    """Return the names of what may be modules and packages in a folder; not of what Python and samebits write there."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:  # an archive, or a folder that does not exist
         return []
-    return [e.name for e in entries if e.name.endswith(_MODULES) or (e.name.isidentifier() and e.is_dir())]
+    folders = [e for e in entries if e.name != "__pycache__" and e.name.isidentifier() and e.is_dir()]
+    packages = {e.name for e in folders if os.path.abspath(e.path) != os.path.abspath(cache_root())}
+    return [e.name for e in entries if e.name.endswith(_MODULES) or e.name in packages]
 
 
 def _known(files: list[str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from samebits.host.file_reads import READS, loaded_files
 
 CODE = """
-import ctypes, glob, json, os, sqlite3, subprocess
+import ctypes, glob, importlib.metadata, json, os, sqlite3, subprocess
 from pathlib import Path
 import numpy as np
 
@@ -34,6 +34,9 @@ def missing(path):
 
 def names(path):
     return glob.glob(str(path) + "/*.npy")
+
+def versions(path):
+    return [each.version for each in importlib.metadata.distributions(path=[str(path)])]
 
 def database(path):
     return sqlite3.connect(path).execute("select 1").fetchall()

@@ -56,6 +56,15 @@ def test_a_folder_that_is_listed(reader: types.ModuleType, reads: Reads, tmp_pat
     assert reads() == (f"{FOLDER}{tmp_path / 'data'}",)
 
 
+def test_a_look_for_distributions_reads_their_files(reader: types.ModuleType, reads: Reads, tmp_path: Path) -> None:
+    """Jax looks for plugins on all of Python's path: a file that comes to lie there is no reason to run again."""
+    metadata = tmp_path / "path" / "a_test-1.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Version: 1\n")
+    assert reader.versions(metadata.parents[1]) == ["1"]
+    assert reads() == (f"{FILE}{metadata}",)
+
+
 def test_a_folder_that_is_opened_and_listed_by_its_number(
     reader: types.ModuleType, reads: Reads, tmp_path: Path
 ) -> None:

@@ -77,3 +77,16 @@ def test_what_lies_in_the_package_of_a_loaded_module_counts(tmp_path: Path, monk
     assert _parts(tmp_path / "tree") == before
     (package / "late.py").write_text("")
     assert _parts(tmp_path / "tree") != before
+
+
+def test_what_python_and_samebits_write_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search in a folder that is on Python's path, beside the tree, has its own journal the second time."""
+    monkeypatch.setattr(process_sources, "loaded_files", set)
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = _parts(tmp_path / "tree")
+    for name in ("cache", "__pycache__"):
+        (tmp_path / name).mkdir()
+        assert _parts(tmp_path / "tree") == before
+    (tmp_path / "other").mkdir()
+    assert _parts(tmp_path / "tree") != before
