@@ -141,7 +141,7 @@ def _type(hint: Any, of: Parameter) -> Any:
         return click.Path(path_type=Path)
     if hint in (int, float) and (of.least is not None or of.above is not None):
         ranged: Callable[..., click.ParamType[Any]] = click.IntRange if hint is int else click.FloatRange
-        ranged = Seconds if of.metavar == "SECONDS" else ranged
+        ranged = functools.partial(Seconds, hint) if of.metavar == "SECONDS" else ranged
         return ranged(min=of.least if of.above is None else of.above, min_open=of.above is not None)
     if hint not in (str, int, float, bool):
         raise TypeError(
@@ -151,16 +151,21 @@ def _type(hint: Any, of: Parameter) -> Any:
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds, which may end with `s`."""
+    """A number of seconds, which may end with `s`; an integer where the field is one."""
+
+    def __init__(self, kind: type[int] | type[float], **limits: Any) -> None:
+        super().__init__(**limits)
+        self.kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read one value."""
         number: Any = value.removesuffix("s") if isinstance(value, str) else value
         try:
-            float(number)
+            self.kind(number)
         except ValueError:
-            self.fail(f"{value!r} is not a number of seconds; expected one such as 60 or 60s.", param, ctx)
-        return float(super().convert(number, param, ctx))
+            noun = "an integer number" if self.kind is int else "a number"
+            self.fail(f"{value!r} is not {noun} of seconds; expected one such as 60 or 60s.", param, ctx)
+        return self.kind(super().convert(number, param, ctx))
 
 
 class RecordCommand(click.Command):

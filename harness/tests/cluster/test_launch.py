@@ -22,12 +22,13 @@ import psutil
 import pytest
 
 from samebits.cluster.launch import LaunchRequest, launch
+from samebits.engine.distributed_request import take_request
 from samebits.errors import RequestError
 from tests.cluster.slurm_cluster import PROGRAMS, cluster, installed
 from tests.support import failing_device
 from tests.support.findings import flat_rows
 from tests.support.foreign import HONEST, PLAIN, PLANTED, write_pair
-from tests.support.invoke import Ended, clean_environment, command, samebits_process
+from tests.support.invoke import Ended, clean_environment, command, samebits, samebits_process
 
 MESHES = 'cases=(Case(id="small", sizes={"rows": 8}),), dtypes=("float32",), meshes=("data8", "data2"),'
 
@@ -131,6 +132,21 @@ def test_a_process_that_hangs_is_named_with_the_point(tmp_path: Path) -> None:
     code, _, err = launched(tmp_path, "check", "asleep", wait=8)
     assert code == 3
     assert "did not come" in err and "process 1" in err and "asleep: fast-small-float32-data8-auto-forward" in err
+
+
+def test_a_process_understands_how_long_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pytest reads the variables itself."""
+    requests: list[LaunchRequest] = []
+
+    def start(request: LaunchRequest, say: object) -> int:
+        requests.append(request)
+        return 0
+
+    monkeypatch.setattr("samebits.cluster.launch.launch", start)
+    assert samebits("launch", "--wait", "60s", "--", "pytest").code == 0
+    request = take_request(requests[0].environment(1, 1234, tmp_path / "report"))
+    assert request is not None and (request.process_id, request.seconds) == (1, 60)
+    assert "'1.5' is not an integer number of seconds" in samebits("launch", "--wait", "1.5", "--", "pytest").err
 
 
 @pytest.mark.parametrize(
