@@ -76,7 +76,7 @@ def compare_collected(session: pytest.Session) -> None:
         return
     from samebits.host import environment
 
-    inputs = door("cluster.inputs")
+    inputs = door("cluster.start")
     own = inputs.RunInputs(
         points={f"test {number}": item.nodeid for number, item in enumerate(session.items)},
         sources=inputs.sources(),

@@ -1,11 +1,15 @@
 """Where an optional room is absent, the core works, and what needs the room says so in one line."""
 
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import samebits
 from samebits.rooms import ROOMS, Room, door, missing_room
+from tests.project.import_graph import PACKAGE, ROOT, machinery
 from tests.support.child import run_python
 
 ABSENT = """
@@ -77,3 +81,21 @@ def test_each_room_is_there() -> None:
     assert all(
         (package / folder.replace(".", "/") / "__init__.py").is_file() for room in ROOMS for folder in room.folders
     )
+
+
+def asked(code: str) -> Iterator[tuple[str, str]]:
+    """The modules that functions ask `door` for, each with a name that they take from it."""
+    for function in (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)):
+        text = ast.unparse(function)
+        for assigned, module, name in re.findall(r"(?:(\w+) = )?\bdoor\('([\w.]+)'\)(?:\.(\w+))?", text):
+            yield from ((module, each) for each in ([name] if name else re.findall(rf"\b{assigned}\.(\w+)", text)))
+
+
+def test_what_is_asked_of_a_room_is_there() -> None:
+    """No import says it: a module that was renamed would be called one that is not installed."""
+    assert [*asked("def f():\n    x = door('a.b')\n    x.c(door('a').d)")] == [("a.b", "c"), ("a", "d")]
+    every = {pair for path in machinery(ROOT) for pair in asked(path.read_text(encoding="utf-8"))}
+    assert ("cluster.start", "compare_inputs") in every and ("sizes.points", "prove_sizes") in every
+    for module, name in every:
+        path = ROOT / PACKAGE / f"{module.replace('.', '/')}.py"
+        assert re.search(rf"^(def |class )?{name}\b", path.read_text(encoding="utf-8"), re.MULTILINE), (module, name)
