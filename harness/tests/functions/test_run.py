@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import samebits
 
 compared = samebits.check(lambda x: jnp.flip(x, 0), lambda x: jnp.roll(x, 1, 0), jnp.arange(6.0).reshape(3, 2))
-print(compared.leaves[0].verdict, compared.leaves[0].replay)
+print(compared.leaves[0].ruling.verdict, compared.leaves[0].replay)
 """
 
 
