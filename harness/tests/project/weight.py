@@ -58,7 +58,7 @@ PACKAGE_FILES, PACKAGE_LINES = 412, 87_450
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
 
-TEST_LINES = 84_800  # with those of the budget, and all formulas of the corpus
+TEST_LINES = 84_850  # with those of the budget, all formulas of the corpus, and what each door is asked for
 """In `harness/tests/`, helpers included."""
 
 BESIDE = "beside the rooms"
