@@ -1,0 +1,302 @@
+"""A compiled module as a JAX function: what each partition computes, with a `vmap` axis in place of the devices.
+
+    run = PartitionProgram(HloModule(serialised), partitions=4)
+    outputs = jax.vmap(run, axis_name=PARTITIONS)(*parameters)      # each with a leading axis of partitions
+
+The result is a jaxpr of known primitives, so that every abstract domain applies to what the compiler made as it does
+to what was written. Opcodes mean what XLA's operation semantics say; those of data and arithmetic are in
+`hlo.operations`, collectives in `hlo.collectives`. An opcode or custom call without a meaning is an error that names it.
+
+Memory that is read before it is written, such as the padding that a cast exposes, is filled with `filler`: outputs that
+change with it depend on memory that nothing wrote (`unwritten` names those instructions).
+
+Source: XLA, "Operation semantics"; `xla/service/hlo.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from samebits.errors import CouldNotRun
+from samebits.hlo import collectives, operations
+from samebits.hlo.module import HloComputation, HloModule, Instruction
+from samebits.hlo.types import dtype_of
+
+PARTITIONS = collectives.PARTITIONS
+"""The name of the `vmap` axis that stands for the devices."""
+
+FILLERS = (0.0, 1.0)
+"""Two contents of memory that nothing wrote."""
+
+_SAME = ("copy", "opt-barrier", "domain", "add-dependency", "optimization-barrier")
+"""Operations that return their first operand."""
+
+_IDENTITY_CALLS = (
+    "AssumeGatherIndicesInBound",
+    "GatherScatterIndicesBitpacked",
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "Sharding",
+    "annotate_device_placement",
+)
+"""Custom calls that return their operand: they say something of it, or where it lies."""
+
+_UNWRITTEN_CALLS = ("AllocateBuffer", "CreateBuffer")
+"""Custom calls that return memory which nothing wrote."""
+
+_TOKEN_CALLS = ("PrepareAsyncCallStart", "PrepareAsyncCallDone")
+"""Custom calls that compute nothing: they order what runs beside each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The result of an asynchronous operation that was started, until its end takes it."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """An asynchronous call that was started without operands, which its update takes."""
+
+    computation: int
+
+
+class Untranslated(CouldNotRun):
+    """An instruction has no meaning here.
+
+    Args:
+        instruction: its name in the module.
+    """
+
+    def __init__(self, instruction: Instruction, why: str) -> None:
+        self.instruction = instruction.name
+        super().__init__(f"the compiled program cannot be run: instruction '{instruction.name}': {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction with the values of its operands.
+
+    Args:
+        inst: the instruction.
+        values: of its operands.
+        shapes: of its operands, as the module has them.
+        program: the translation that it is part of.
+    """
+
+    inst: Instruction
+    values: Sequence[Any]
+    shapes: Sequence[Any]
+    program: PartitionProgram
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Return the dimensions of the result."""
+        return tuple(self.inst.shape.dimensions)
+
+    @property
+    def dtype(self) -> Any:
+        """Return the dtype of the result."""
+        return self.program.dtype(self.inst, self.inst.shape)
+
+    def called(self, number: int = 0) -> Callable[..., Any]:
+        """Return one of the computations that the instruction calls, as a function of its parameters."""
+        computation = self.inst.called_computation_ids[number]
+        return lambda *args: self.program.computation(computation, args)
+
+    def refuse(self, why: str) -> Untranslated:
+        """Return the error that names this instruction."""
+        return Untranslated(self.inst, why)
+
+
+class PartitionProgram:
+    """What one partition of a compiled module computes, as a function of its parameters.
+
+    Args:
+        partitions: how many there are.
+        filler: what memory holds that nothing wrote.
+
+    Raises:
+        Untranslated: on the call, where an instruction has no meaning here.
+    """
+
+    def __init__(self, module: HloModule, partitions: int, filler: float = FILLERS[0]) -> None:
+        self.module = module
+        self.partitions = partitions
+        self.filler = filler
+        self.unwritten: set[str] = set()
+
+    def __call__(self, *parameters: Any) -> tuple[Any, ...]:
+        """Return the outputs of a partition, a flat tuple."""
+        result = self.computation(self.module.entry, parameters)
+        return tuple(result) if isinstance(result, tuple) else (result,)
+
+    def computation(self, number: int, args: Sequence[Any]) -> Any:
+        """Return what a computation returns for its parameters."""
+        computation = self.module.computations[number]
+        known: dict[int, Any] = {}
+        for inst in _needed(computation):
+            values = [known[operand] for operand in inst.operand_ids]
+            shapes = [operand.shape for operand in computation.operands(inst)]
+            if inst.opcode == "parameter":
+                known[inst.id] = args[inst.parameter_number]
+                continue
+            with jax.named_scope(inst.name):
+                known[inst.id] = self._as_declared(inst, self._one(Step(inst, values, shapes, self)))
+        return known[computation.root]
+
+    def _one(self, step: Step) -> Any:
+        rule = _RULES.get(step.inst.opcode)
+        if rule is None:
+            raise step.refuse(f"opcode '{step.inst.opcode}' has no meaning here")
+        return rule(step)
+
+    def _as_declared(self, inst: Instruction, value: Any) -> Any:
+        """Round a float to the dtype of its instruction: TPU programs reduce, select and copy into narrower ones."""
+        if not hasattr(value, "dtype") or inst.shape.tuple_shapes:
+            return value
+        dtype = self.dtype(inst, inst.shape)
+        if value.dtype == dtype:
+            return value
+        if not (jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.floating)):
+            raise Untranslated(inst, f"it returns {value.dtype}, and {dtype} is declared")
+        return lax.convert_element_type(value, dtype)
+
+    def dtype(self, inst: Instruction, shape: Any) -> Any:
+        """Return the dtype of a shape."""
+        dtype = dtype_of(shape)
+        if dtype is None:
+            raise Untranslated(inst, f"element type {shape.element_type} has no dtype in JAX")
+        return dtype
+
+    def empty(self, inst: Instruction, shape: Any) -> Any:
+        """Return memory that nothing wrote."""
+        self.unwritten.add(inst.name)
+        if shape.tuple_shapes:
+            return tuple(self.empty(inst, part) for part in shape.tuple_shapes)
+        return jnp.full(tuple(shape.dimensions), self.filler, self.dtype(inst, shape))
+
+
+def _needed(computation: HloComputation) -> list[Instruction]:
+    """Return the instructions that the root is computed from, in order; those that are dead have no effect on it."""
+    wanted, waiting = {computation.root}, [computation.root]
+    while waiting:
+        for operand in computation.instructions[waiting.pop()].operand_ids:
+            if operand not in wanted:
+                wanted.add(operand)
+                waiting.append(operand)
+    # A module lists operands before what takes them.
+    return [inst for inst in computation.instructions.values() if inst.id in wanted]
+
+
+def _first(step: Step) -> Any:
+    return step.values[0]
+
+
+def _element(step: Step) -> Any:
+    value = step.values[0]
+    if isinstance(value, Started):
+        # A start returns its operand and its result; further parts are contexts, which nothing computes with.
+        value = (None, value.result)
+    return value[step.inst.tuple_index]
+
+
+def _call(step: Step) -> Any:
+    return step.called()(*step.values)
+
+
+def _async_start(step: Step) -> Any:
+    number = step.inst.called_computation_ids[0]
+    wanted = sum(inst.opcode == "parameter" for inst in step.program.module.computations[number].instructions.values())
+    if wanted != len(step.values):
+        return Suspended(number)
+    return Started(step.program.computation(number, step.values))
+
+
+def _async_update(step: Step) -> Any:
+    started, *operands = step.values
+    if isinstance(started, Suspended):
+        return Started(step.program.computation(started.computation, operands))
+    return started
+
+
+def _done(step: Step) -> Any:
+    value = step.values[0]
+    if isinstance(value, Suspended):
+        return step.program.computation(value.computation, step.values[1:])
+    return value.result if isinstance(value, Started) else value
+
+
+def _copy_start(step: Step) -> Any:
+    return Started(step.values[0])
+
+
+def _while(step: Step) -> Any:
+    """Run a loop; its two computations are told apart by what they return."""
+    first, second = (step.program.module.computations[number] for number in step.inst.called_computation_ids)
+    shape = first.instructions[first.root].shape
+    test = 0 if shape.element_type == 1 and not shape.dimensions else 1
+    start = jax.tree.map(jnp.asarray, step.values[0])
+    del second
+    return lax.while_loop(step.called(test), step.called(1 - test), start)
+
+
+def _conditional(step: Step) -> Any:
+    """Take a branch by a predicate, whose first branch is for true, or by an index, whose last is for all others."""
+    index, *operands = step.values
+    branches = [step.called(number) for number in range(len(operands))]
+    if step.shapes[0].element_type == 1:
+        return lax.cond(index, lambda a, b: branches[0](a), lambda a, b: branches[1](b), *operands)
+    last = len(branches) - 1
+    index = jnp.where((index < 0) | (index > last), last, index)
+    return lax.switch(
+        index, [lambda *all_, n=n, branch=branch: branch(all_[n]) for n, branch in enumerate(branches)], *operands
+    )
+
+
+def _custom_call(step: Step) -> Any:
+    target = step.inst.custom_call_target
+    if target in _UNWRITTEN_CALLS:
+        return step.program.empty(step.inst, step.inst.shape)
+    if target in _IDENTITY_CALLS:
+        return step.values[0]
+    if target == "ConcatBitcast":
+        return operations.cast(step)
+    if target in _TOKEN_CALLS:
+        return ()
+    raise step.refuse(f"custom call '{target}' has no meaning here")
+
+
+def _started(rule: Callable[[Step], Any]) -> Callable[[Step], Started]:
+    return lambda step: Started(rule(step))
+
+
+_RULES: Mapping[str, Callable[[Step], Any]] = {
+    **operations.RULES,
+    **collectives.RULES,
+    **{f"{opcode}-start": _started(rule) for opcode, rule in collectives.RULES.items()},
+    **{f"{opcode}-done": _done for opcode in collectives.RULES},
+    **dict.fromkeys(_SAME, _first),
+    "after-all": lambda step: (),
+    "tuple": lambda step: tuple(step.values),
+    "get-tuple-element": _element,
+    "fusion": _call,
+    "call": _call,
+    "async-start": _async_start,
+    "async-update": _async_update,
+    "async-done": _done,
+    "copy-start": _copy_start,
+    "copy-done": _done,
+    "while": _while,
+    "conditional": _conditional,
+    "custom-call": _custom_call,
+}

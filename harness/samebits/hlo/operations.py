@@ -1,0 +1,457 @@
+"""The meaning of XLA's operations on data of one partition, in `jax.lax`.
+
+Source: XLA, "Operation semantics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from samebits.errors import CouldNotRun
+from samebits.hlo import layouts
+from samebits.hlo.convolutions import convolution
+from samebits.hlo.types import literal_array
+
+if TYPE_CHECKING:
+    from samebits.hlo.as_jax import Step
+
+_ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
+    "abs": lax.abs, "acos": lax.acos, "acosh": lax.acosh, "add": lax.add, "and": lax.bitwise_and, "asin": lax.asin,
+    "asinh": lax.asinh, "atan2": lax.atan2, "atanh": lax.atanh, "cbrt": lax.cbrt, "ceil": lax.ceil,
+    "complex": lax.complex, "cosh": lax.cosh, "cosine": lax.cos, "count-leading-zeros": lax.clz, "divide": lax.div,
+    "erf": lax.erf, "exponential": lax.exp, "exponential-minus-one": lax.expm1, "floor": lax.floor, "imag": lax.imag,
+    "is-finite": lax.is_finite, "log": lax.log, "log-plus-one": lax.log1p, "logistic": lax.logistic,
+    "maximum": lax.max, "minimum": lax.min, "multiply": lax.mul, "negate": lax.neg, "not": lax.bitwise_not,
+    "or": lax.bitwise_or, "popcnt": lax.population_count, "power": lax.pow, "real": lax.real, "remainder": lax.rem,
+    "rsqrt": lax.rsqrt, "shift-left": lax.shift_left, "shift-right-arithmetic": lax.shift_right_arithmetic,
+    "shift-right-logical": lax.shift_right_logical, "sign": lax.sign, "sine": lax.sin, "sinh": lax.sinh,
+    "sqrt": lax.sqrt, "subtract": lax.sub, "tan": lax.tan, "tanh": lax.tanh, "xor": lax.bitwise_xor,
+    "round-nearest-afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    "round-nearest-even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+}  # fmt: skip
+"""Operations whose result has the shape and, but for `complex` and its parts, the dtype of the operands."""
+
+_OF_PREDICATES: Mapping[str, Callable[..., Any]] = {"add": lax.bitwise_or, "multiply": lax.bitwise_and}
+"""The arithmetic of predicates."""
+
+_COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    "EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge,
+}  # fmt: skip
+
+_BOTH: Mapping[str, Callable[..., Any]] = {
+    "add": lax.add, "multiply": lax.mul, "maximum": lax.max, "minimum": lax.min, "and": lax.bitwise_and,
+    "or": lax.bitwise_or, "xor": lax.bitwise_xor,
+}  # fmt: skip
+"""The operations by which a reduction combines two values, where the computation that it calls is one of them."""
+
+
+def combiner(step: Step, number: int = 0) -> str | None:
+    """Return the opcode of the one operation by which a called computation combines its two parameters; else None.
+
+    Casts around it are left out: they say in which precision the values are combined.
+    """
+    computation = step.program.module.computations[step.inst.called_computation_ids[number]]
+
+    def bare(number: int) -> Any:
+        inst = computation.instructions[number]
+        while inst.opcode in ("convert", "copy", "bitcast"):
+            inst = computation.instructions[inst.operand_ids[0]]
+        return inst
+
+    root = bare(computation.root)
+    if root.opcode == "parameter":
+        return f"parameter {root.parameter_number}"
+    if root.opcode not in _BOTH:
+        return None
+    taken = sorted(inst.parameter_number for inst in map(bare, root.operand_ids) if inst.opcode == "parameter")
+    return str(root.opcode) if taken == [0, 1] else None
+
+
+def combine(step: Step, number: int = 0) -> Callable[..., Any]:
+    """Return the function by which a called computation combines: of `jax.lax` where it is a plain operation."""
+    plain = _BOTH.get(combiner(step, number) or "")
+    return plain if plain is not None else step.called(number)
+
+
+def _constant(step: Step) -> Any:
+    array = literal_array(step.inst.literal)
+    if array is None:
+        raise step.refuse(f"a constant of element type {step.inst.shape.element_type} cannot be read")
+    return array
+
+
+def _elementwise(step: Step) -> Any:
+    opcode, values = step.inst.opcode, step.values
+    if values[0].dtype == np.bool_ and opcode in _OF_PREDICATES:
+        return _OF_PREDICATES[opcode](*values)
+    return _ELEMENTWISE[opcode](*values)
+
+
+def _compare(step: Step) -> Any:
+    direction = step.inst.comparison_direction
+    first, second = step.values
+    if step.inst.comparison_type != "TOTALORDER" or not jnp.issubdtype(first.dtype, jnp.floating):
+        return _COMPARISONS[direction](first, second)
+    # A float's bits, those of negative numbers turned around, are integers in its total order.
+    return _COMPARISONS[direction](_ordered(first), _ordered(second))
+
+
+def _ordered(value: Any) -> Any:
+    bits = lax.bitcast_convert_type(value, f"int{value.dtype.itemsize * 8}")
+    return jnp.where(bits < 0, bits ^ np.array(jnp.iinfo(bits.dtype).max, bits.dtype), bits)
+
+
+def _select(step: Step) -> Any:
+    predicate, yes, no = step.values
+    if np.ndim(predicate) == 0 and np.ndim(yes):
+        predicate = jnp.broadcast_to(predicate, np.shape(yes))
+    return lax.select(predicate, yes.astype(step.dtype), no.astype(step.dtype))
+
+
+def _convert(step: Step) -> Any:
+    return lax.convert_element_type(step.values[0], step.dtype)
+
+
+def _reduce_precision(step: Step) -> Any:
+    return lax.reduce_precision(step.values[0], step.inst.exponent_bits, step.inst.mantissa_bits)
+
+
+def cast(step: Step) -> Any:
+    """Cast bytes, of several arrays in their order, to another shape through the layouts of all."""
+    kind, target = step.dtype, layouts.Placement.of(step.inst.shape)
+    sources = [source for shape in step.shapes if (source := layouts.Placement.of(shape)) is not None]
+    if len(sources) < len(step.shapes) or target is None:
+        raise step.refuse("a cast through tiles that pad tiles")
+    value = step.values[0]
+    if len(sources) > 1 or value.dtype.itemsize != kind.itemsize:
+        try:
+            return layouts.cast_memory([*zip(step.values, sources, strict=True)], target, step.dims, kind)
+        except CouldNotRun as error:
+            raise step.refuse(str(error)) from None
+    same = value if value.dtype == kind else layouts.as_dtype(value.reshape(-1), kind).reshape(value.shape)
+    result, unwritten = layouts.cast(same, sources[0], target, step.dims, np.array(step.program.filler).astype(kind))
+    if unwritten:
+        step.program.unwritten.add(step.inst.name)
+    return result
+
+
+def _bitcast_convert(step: Step) -> Any:
+    return lax.bitcast_convert_type(step.values[0], step.dtype)
+
+
+def _reshape(step: Step) -> Any:
+    return lax.reshape(step.values[0], step.dims)
+
+
+def _transpose(step: Step) -> Any:
+    return lax.transpose(step.values[0], tuple(step.inst.dimensions))
+
+
+def _broadcast(step: Step) -> Any:
+    where = tuple(step.inst.dimensions)
+    order = np.argsort(where)
+    value = step.values[0] if list(order) == [*range(len(where))] else lax.transpose(step.values[0], tuple(order))
+    return lax.broadcast_in_dim(value, step.dims, tuple(sorted(where)))
+
+
+def _iota(step: Step) -> Any:
+    return lax.broadcasted_iota(step.dtype, step.dims, step.inst.dimensions[0])
+
+
+def _slice(step: Step) -> Any:
+    parts = step.inst.slices
+    starts, limits, strides = ([getattr(part, name) for part in parts] for name in ("start", "limit", "stride"))
+    return lax.slice(step.values[0], starts, limits, strides)
+
+
+def _dynamic_slice(step: Step) -> Any:
+    operand, *starts = step.values
+    sizes = tuple(step.inst.dynamic_slice_sizes)
+    return lax.dynamic_slice(operand, _inside(starts, operand.shape, sizes), sizes)
+
+
+def _dynamic_update_slice(step: Step) -> Any:
+    operand, update, *starts = step.values
+    return lax.dynamic_update_slice(operand, update, _inside(starts, operand.shape, update.shape))
+
+
+def _inside(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -> list[Any]:
+    """Clamp start indices as XLA does: `lax` counts negative ones from the end."""
+    if len(starts) == 1 and np.ndim(starts[0]) == 1:
+        starts = [starts[0][number] for number in range(len(shape))]
+    return [
+        lax.clamp(np.array(0, start.dtype), start, np.array(whole - size, start.dtype))
+        if whole != size
+        else np.array(0, start.dtype)
+        for start, whole, size in zip(starts, shape, sizes, strict=True)
+    ]
+
+
+def _concatenate(step: Step) -> Any:
+    return lax.concatenate(step.values, step.inst.dimensions[0])
+
+
+def _reverse(step: Step) -> Any:
+    return lax.rev(step.values[0], tuple(step.inst.dimensions))
+
+
+def _pad(step: Step) -> Any:
+    parts = [(part.low, part.high, part.interior) for part in step.inst.padding.dimensions]
+    return lax.pad(step.values[0], step.values[1], parts)
+
+
+def _dot(step: Step) -> Any:
+    numbers = step.inst.dot
+    contracting = tuple(numbers.lhs_contracting), tuple(numbers.rhs_contracting)
+    batch = tuple(numbers.lhs_batch), tuple(numbers.rhs_batch)
+    return lax.dot_general(*step.values[:2], (contracting, batch), preferred_element_type=step.dtype)
+
+
+def _map(step: Step) -> Any:
+    flat = jax.vmap(step.called())(*(jnp.ravel(value) for value in step.values))
+    return jnp.reshape(flat, step.dims)
+
+
+_REDUCERS: Mapping[str, Callable[..., Any]] = {
+    "add": jnp.sum, "multiply": jnp.prod, "maximum": jnp.max, "minimum": jnp.min, "and": jnp.all, "or": jnp.any,
+}  # fmt: skip
+
+
+def _reduce(step: Step) -> Any:
+    """Reduce by any computation, of several arrays at once."""
+    half = len(step.values) // 2
+    arrays, starts = step.values[:half], step.values[half:]
+    over = tuple(step.inst.dimensions)
+    if half == 1:
+        return reduced(step, arrays[0], starts[0], over)
+    computation = step.called()
+    return tuple(lax.reduce(tuple(arrays), tuple(starts), lambda a, b: tuple(computation(*a, *b)), over))
+
+
+def reduced(step: Step, array: Any, start: Any, over: tuple[int, ...]) -> Any:
+    """Reduce one array over dimensions by the computation that an instruction calls, from a start value or None."""
+    both = combine(step)
+    name = combiner(step) or ""
+    plain = name in _REDUCERS and (name not in ("and", "or") or array.dtype == np.bool_)
+    if not plain:
+        identity = start if start is not None else _identity(name, array.dtype)
+        if identity is None:
+            raise step.refuse("a reduction whose start value is not known")
+        return lax.reduce(array, identity, both, over)
+    kwargs = {"dtype": array.dtype} if name in ("add", "multiply") else {}
+    if not all(array.shape[axis] for axis in over):
+        return jnp.broadcast_to(start, [size for axis, size in enumerate(array.shape) if axis not in over])
+    total = _REDUCERS[name](array, axis=over, **kwargs)
+    neutral = _identity(name, array.dtype)
+    if start is None or (isinstance(start, np.ndarray) and start == neutral):
+        return total
+    return both(total, jnp.broadcast_to(start, total.shape))
+
+
+def _identity(name: str, dtype: Any) -> Any:
+    """Return the value that a combination leaves as it is."""
+    dtype = np.dtype(dtype)
+    if name in ("maximum", "minimum"):
+        least = name == "maximum"
+        if dtype == np.bool_:
+            return np.array(not least)
+        if jnp.issubdtype(dtype, jnp.floating):
+            return np.array(-np.inf if least else np.inf, dtype)
+        limits = jnp.iinfo(dtype)
+        return np.array(limits.min if least else limits.max, dtype)
+    if name == "and":
+        return np.array(True) if dtype == np.bool_ else np.array(-1).astype(dtype)
+    values = {"add": 0, "or": 0, "xor": 0, "multiply": 1}
+    return np.array(values[name], dtype) if name in values else None
+
+
+def _reduce_window(step: Step) -> Any:
+    half = len(step.values) // 2
+    dims = step.inst.window.dimensions
+    window = [tuple(getattr(dim, name) for dim in dims) for name in ("size", "stride")]
+    dilations = [tuple(getattr(dim, name) for dim in dims) for name in ("base_dilation", "window_dilation")]
+    padding = [(dim.low, dim.high) for dim in dims]
+    arrays, starts = step.values[:half], step.values[half:]
+    if half == 1:
+        return lax.reduce_window(arrays[0], starts[0], combine(step), *window, padding, *dilations)
+    computation = step.called()
+    both = lambda a, b: tuple(computation(*a, *b))  # noqa: E731
+    return tuple(lax.reduce_window(tuple(arrays), tuple(starts), both, *window, padding, *dilations))
+
+
+def _sort(step: Step) -> Any:
+    """Sort by any comparison: by a key where the comparison is of one, else by counting what comes before."""
+    axis = step.inst.dimensions[0]
+    key = _sort_key(step)
+    if key is None:
+        ordered = _counted(step, axis)
+    else:
+        number, keys, descending = key
+        del number
+        arrays = (keys, *step.values)
+        if descending:  # a stable sort from the end
+            arrays = tuple(jnp.flip(array, axis) for array in arrays)
+        arrays = lax.sort(arrays, dimension=axis, is_stable=True, num_keys=1)
+        ordered = tuple(jnp.flip(array, axis) if descending else array for array in arrays[1:])
+    return ordered if step.inst.shape.tuple_shapes else ordered[0]
+
+
+def _sort_key(step: Step) -> tuple[int, Any, bool] | None:
+    """Return which operand is compared, the keys that are compared, and whether the order is descending."""
+    computation = step.program.module.computations[step.inst.called_computation_ids[0]]
+    root = computation.instructions[computation.root]
+    if root.opcode != "compare" or root.comparison_direction not in ("LT", "GT"):
+        return None
+
+    def form(number: int, parameters: set[int]) -> Any:
+        inst = computation.instructions[number]
+        if inst.opcode == "parameter":
+            parameters.add(inst.parameter_number)
+            return "parameter"
+        literal = inst.literal.SerializeToString() if inst.opcode == "constant" else b""
+        return inst.opcode, inst.comparison_direction, literal, tuple(form(o, parameters) for o in inst.operand_ids)
+
+    first, second = set[int](), set[int]()
+    same = form(root.operand_ids[0], first) == form(root.operand_ids[1], second)
+    if not same or len(first) != 1 or len(second) != 1:
+        return None
+    (left,), (right,) = first, second
+    descending = root.comparison_direction == "GT"
+    if right != left + 1 and left != right + 1:
+        return None
+    if left > right:  # compared the other way round
+        descending = not descending
+    operand = min(left, right) // 2
+    args = [step.values[operand] if number == left else None for number in range(2 * len(step.values))]
+    keys = _evaluated(step, computation, root.operand_ids[0], args)
+    return operand, keys, descending
+
+
+def _evaluated(step: Step, computation: Any, root: int, args: Sequence[Any]) -> Any:
+    """Evaluate elementwise instructions of a computation on whole arrays; constants are spread."""
+    inst = computation.instructions[root]
+    if inst.opcode == "parameter":
+        return args[inst.parameter_number]
+    if inst.opcode == "constant":
+        shape = next(value.shape for value in args if value is not None)
+        return jnp.broadcast_to(literal_array(inst.literal), shape)
+    values = [_evaluated(step, computation, operand, args) for operand in inst.operand_ids]
+    again = type(step)(inst, values, [o.shape for o in computation.operands(inst)], step.program)
+    return RULES[inst.opcode](again)
+
+
+def _counted(step: Step, axis: int) -> tuple[Any, ...]:
+    """Sort stably by any strict weak order: each element goes to the number of those that come before it."""
+    arrays = [jnp.moveaxis(value, axis, -1) for value in step.values]
+    size = arrays[0].shape[-1]
+    rows = [array.reshape(-1, size) for array in arrays]
+
+    def line(*values: Any) -> tuple[Any, ...]:
+        def before(a: Sequence[Any], b: Sequence[Any]) -> Any:
+            return step.called()(*(part for pair in zip(a, b, strict=True) for part in pair))
+
+        less = jax.vmap(lambda *a: jax.vmap(lambda *b: before(a, b))(*values))(*values)
+        earlier = np.arange(size)[:, None] < np.arange(size)[None, :]
+        ranks = jnp.sum(less | (earlier & ~less.T), axis=0)
+        return tuple(jnp.zeros_like(value).at[ranks].set(value) for value in values)
+
+    ordered = jax.vmap(line)(*rows)
+    return tuple(jnp.moveaxis(row.reshape(array.shape), -1, axis) for row, array in zip(ordered, arrays, strict=True))
+
+
+def _index_last(numbers: Any, indices: Any, batching: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
+    """Return indices with their vector in the last dimension, and the batching dimensions that they have then."""
+    vector = numbers.index_vector_dim
+    if vector == indices.ndim:
+        return indices[..., None], tuple(batching)
+    moved = jnp.moveaxis(indices, vector, -1) if vector != indices.ndim - 1 else indices
+    return moved, tuple(dim - (dim > vector) for dim in batching)
+
+
+def _gather(step: Step) -> Any:
+    numbers = step.inst.gather
+    indices, batching = _index_last(numbers, step.values[1], numbers.start_indices_batching_dims)
+    dimensions = lax.GatherDimensionNumbers(
+        tuple(numbers.offset_dims),
+        tuple(numbers.collapsed_slice_dims),
+        tuple(numbers.start_index_map),
+        tuple(numbers.operand_batching_dims),
+        batching,
+    )
+    sizes = tuple(step.inst.gather_slice_sizes)
+    return lax.gather(step.values[0], indices, dimensions, sizes, mode=lax.GatherScatterMode.CLIP)
+
+
+_SCATTERS: Mapping[str, Callable[..., Any]] = {
+    "add": lax.scatter_add, "multiply": lax.scatter_mul, "maximum": lax.scatter_max, "minimum": lax.scatter_min,
+    "parameter 1": lax.scatter,
+}  # fmt: skip
+
+
+def _scatter(step: Step) -> Any:
+    """Update by indices; updates that lie outside are left out, as XLA does."""
+    if len(step.values) != 3:
+        raise step.refuse("a scatter into several arrays at once")
+    name = combiner(step)
+    if name not in _SCATTERS:
+        raise step.refuse("a scatter that combines by a computation of its own")
+    numbers = step.inst.scatter
+    indices, batching = _index_last(numbers, step.values[1], numbers.scatter_indices_batching_dims)
+    dimensions = lax.ScatterDimensionNumbers(
+        tuple(numbers.update_window_dims),
+        tuple(numbers.inserted_window_dims),
+        tuple(numbers.scatter_dims_to_operand_dims),
+        tuple(numbers.operand_batching_dims),
+        batching,
+    )
+    mode = lax.GatherScatterMode.FILL_OR_DROP
+    return _SCATTERS[name](step.values[0], indices, step.values[2], dimensions, mode=mode)
+
+
+def _clamp(step: Step) -> Any:
+    return lax.clamp(*step.values)
+
+
+def _rng_bit_generator(step: Step) -> Any:
+    shape = step.inst.shape.tuple_shapes[1]
+    dtype = step.program.dtype(step.inst, shape)
+    return lax.rng_bit_generator(step.values[0], tuple(shape.dimensions), dtype)
+
+
+RULES: Mapping[str, Callable[[Step], Any]] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    "bitcast": cast,
+    "bitcast-convert": _bitcast_convert,
+    "broadcast": _broadcast,
+    "clamp": _clamp,
+    "compare": _compare,
+    "concatenate": _concatenate,
+    "constant": _constant,
+    "convert": _convert,
+    "convolution": convolution,
+    "dot": _dot,
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "gather": _gather,
+    "iota": _iota,
+    "map": _map,
+    "pad": _pad,
+    "reduce": _reduce,
+    "reduce-precision": _reduce_precision,
+    "reduce-window": _reduce_window,
+    "reshape": _reshape,
+    "reverse": _reverse,
+    "rng-bit-generator": _rng_bit_generator,
+    "scatter": _scatter,
+    "select": _select,
+    "slice": _slice,
+    "sort": _sort,
+    "transpose": _transpose,
+}
+"""By opcode: what an instruction returns for the values of its operands."""
