@@ -286,6 +286,11 @@ class HloModule:
         if not whole:
             raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
 
+    @property
+    def parameter_count(self) -> int:
+        """Return how many parameters the entry has."""
+        return sum(inst.opcode == "parameter" for inst in self.computations[self.entry].instructions.values())
+
     def instructions(self) -> Iterator[tuple[HloComputation, Instruction]]:
         """Yield every instruction of every computation that the entry reaches, each once, those of fusions included."""
         for number in self.reached():
