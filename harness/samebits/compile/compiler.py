@@ -250,15 +250,28 @@ def _program_of(artefact: Artefact, program: Lowered, *, cached: bool) -> Compil
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
     """Compile a lowered program, without interpreting the result."""
+    begin = time.perf_counter()
+    compiled = compile_lowered(program, options)
+    seconds = time.perf_counter() - begin
+    try:
+        serialised = compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()
+        memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+    except Exception as error:
+        raise CouldNotRun(f"{program.label} {one_line(error)}") from error
+    return Artefact(module=serialised, memory=_memory(memory), cost=_cost(cost), seconds=round(seconds, 3))
+
+
+def compile_lowered(program: Lowered, options: Mapping[str, str]) -> Any:
+    """Compile a lowered program; returns it as jax has it.
+
+    Raises:
+        RequestError: the compiler rejects an option.
+        CouldNotRun: the compiler raised, with its message.
+    """
     usual = dict(compile_options()) if program.target.platform == "cpu" else {}
     with _ALONE if program.target.platform == "tpu" else contextlib.nullcontext(), quiet() as written:
-        begin = time.perf_counter()
         try:
-            compiled = program.lowered.compile(compiler_options={**usual, **options} or None)
-            seconds = time.perf_counter() - begin
-            modules = compiled.runtime_executable().hlo_modules()
-            serialised = modules[0].as_serialized_hlo_module_proto()
-            memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+            return program.lowered.compile(compiler_options={**usual, **options} or None)
         except Exception as error:
             words = " ".join(str(error).split())
             if options and any(sign in words for sign in _REFUSED):
@@ -268,7 +281,6 @@ def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
             if log:
                 failed.add_note(log)
             raise failed from error
-    return Artefact(module=serialised, memory=_memory(memory), cost=_cost(cost), seconds=round(seconds, 3))
 
 
 def _memory(analysis: Any) -> dict[str, int | None]:

@@ -9,14 +9,26 @@ that function: everything that compares, proves and reports pairs works for them
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from samebits.errors import CouldNotRun
+from samebits.compile.compiler import compile_lowered, lower_traced
+from samebits.compile.devices import devices, target_mesh
+from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.module import HloModule
+from samebits.programs.host_trees import named_leaves
+from samebits.programs.inputs import differentiable
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Site, TracedSides, site_alone
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import DIRECTIONS, Direction
+from samebits.schema.meshes import MeshSpec, Mode
+from samebits.schema.pair import Pair
+from samebits.schema.target import Target
 
 Array = Any
 
@@ -150,3 +162,211 @@ class RunnableProgram:
             run, in_axes=axes, out_axes=0, axis_name=PARTITIONS, axis_size=self.partitions
         )(*args)
         return [shards.joined(part) for shards, part in zip(self.outputs, by_partition, strict=True)]
+
+
+PROGRAM = "program"
+"""The static argument of a compiled pair that says which program a case is about."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramPlace:
+    """One program of a pair: a side at a case, on a mesh of the target, in one direction."""
+
+    side: str
+    case: Case
+    dtype: str
+    mesh: str
+    mode: Mode
+    direction: Direction
+
+    @property
+    def id(self) -> str:
+        """Return its name as a case."""
+        return "_".join((self.side, self.case.id, self.dtype, self.mesh, self.mode, self.direction))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Both:
+    """What was written, and what the compiler made of it.
+
+    Args:
+        names: of the flat arguments.
+        written: the closed jaxpr on one device.
+        outputs: names of the flat outputs.
+    """
+
+    names: tuple[str, ...]
+    written: Any
+    outputs: tuple[str, ...]
+    compiled: RunnableProgram
+
+
+class _Programs:
+    """The programs of a pair for a target, each made once, before jax traces what runs them."""
+
+    def __init__(self, pair: Pair, target: Target, options: Mapping[str, str]) -> None:
+        self.pair = pair
+        self.target = target
+        self.options = dict(options)
+        self.places: dict[str, ProgramPlace] = {}
+        self.made: dict[str, _Both] = {}
+        self.sides = TracedSides(pair, Programs(threads=1))
+
+    def both(self, name: str) -> _Both:
+        """Return the two forms of a program.
+
+        Raises:
+            CouldNotRun: it cannot be traced or compiled.
+        """
+        if name not in self.made:
+            self.made[name] = self._make(self.places[name])
+        return self.made[name]
+
+    def site(self, place: ProgramPlace, built: Any) -> Site:
+        """Return where a program is traced."""
+        mesh = MeshSpec.parse(place.mesh)
+        return Site(case=place.case, dtype=place.dtype, mesh=mesh, mode=place.mode, built=built, pinned=True)
+
+    def alone(self, place: ProgramPlace) -> Site:
+        """Return the site of one device at which it is traced as it was written."""
+        return replace(site_alone(self.sides, place.side, self.site(place, None)), pinned=False)
+
+    def _make(self, place: ProgramPlace) -> _Both:
+        built = target_mesh(self.target, MeshSpec.parse(place.mesh), place.mode)
+        trace = self.sides.forward if place.direction == "forward" else self.sides.gradient
+        written, sharded = trace(place.side, self.alone(place)), trace(place.side, self.site(place, built))
+        for program in (written, sharded):
+            if program.error is not None:
+                program.result()
+        lowered = lower_traced(sharded.traced, mesh=built, target=self.target, label=sharded.label)
+        compiled = RunnableProgram.of(
+            compile_lowered(lowered, self.options), sharded.traced, lowered.taken, list(built.devices.flat)
+        )
+        return _Both(
+            names=self._names(place),
+            written=written.traced.jaxpr,
+            outputs=tuple(named_leaves(written.traced.out_info, "out")),
+            compiled=compiled,
+        )
+
+    def _names(self, place: ProgramPlace) -> tuple[str, ...]:
+        """Name the flat arguments of a program, in jax's order."""
+        types = self.sides.types(self.alone(place))
+        if place.direction == "forward":
+            return tuple(sorted(types))
+        chosen = sorted(differentiable(self.sides.args(self.alone(place)), place.dtype))
+        rest = sorted(set(types) - set(chosen))
+        return (*chosen, *rest, *map(_cotangent, self.cotangents(place)))
+
+    def cotangents(self, place: ProgramPlace) -> dict[str, Any]:
+        """Return the types of the cotangents by the output that they are of."""
+        return self.sides.cotangent_types(place.side, self.alone(place))
+
+    def args(self, case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
+        """Declare the arguments of a case: those of the pair, and cotangents in the backward direction."""
+        del mesh
+        place = self.places[case.statics[PROGRAM]]
+        declared = self.sides.args(self.site(place, None))
+        args = {_argument(name): replace(arg, spec=()) for name, arg in declared.items()}
+        if place.direction == "gradient":
+            for name, kind in self.cotangents(place).items():
+                args[_argument(_cotangent(name))] = Arg(shape=tuple(kind.shape), dtype=str(kind.dtype))
+        self.both(place.id)
+        return args
+
+    def written(self, program: str, **arrays: Any) -> dict[str, Any]:
+        """Run what was written, once for each replica of the compiled program."""
+        import jax.extend.core
+        import jax.numpy as jnp
+
+        both = self.both(program)
+        outputs = jax.extend.core.jaxpr_as_fun(both.written)(*(arrays[_argument(name)] for name in both.names))
+        replicas = [shards.replicas for shards in both.compiled.outputs]
+        return {
+            name: output if count == 1 else jnp.broadcast_to(output, (count, *output.shape))
+            for name, output, count in zip(both.outputs, outputs, replicas, strict=True)
+        }
+
+    def compiled(self, program: str, **arrays: Any) -> dict[str, Any]:
+        """Run what the compiler made."""
+        both = self.both(program)
+        outputs = both.compiled(*(arrays[_argument(name)] for name in both.names))
+        return {
+            name: output[0] if output.shape[0] == 1 else output
+            for name, output in zip(both.outputs, outputs, strict=True)
+        }
+
+
+def _cotangent(output: str) -> str:
+    return f"cotangent_{output}"
+
+
+def _argument(name: str) -> str:
+    """Return a leaf's path as a name that an argument can have."""
+    return re.sub(r"\W+", "_", name).strip("_")
+
+
+def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = None) -> Pair:
+    """Return a pair whose reference is what was written, and whose variant what the target's compiler made of it.
+
+    Its cases are the programs: each side of the pair at each case, on each mesh of the target's size, in each
+    direction. Replicas of an output come first in its shape.
+
+    Args:
+        target: a slice such as `v5p:2x2x1`.
+        options: of the compiler.
+
+    Raises:
+        RequestError: there is no such target, or no mesh of the pair has as many devices.
+    """
+    chosen = Target(name=target)
+    count = len(devices(chosen))
+    programs = _Programs(pair, chosen, options or {})
+    meshes = [mesh for mesh in (*pair.meshes, *pair.wide_meshes) if MeshSpec.parse(mesh).devices == count]
+    programs.places.update({place.id: place for place in _places(pair, meshes)})
+    cases = [_case(place) for place in programs.places.values()]
+    if not cases:
+        raise RequestError(
+            f"pair '{pair.name}' has no mesh of the {count} devices of target '{target}'; its meshes are "
+            f"{', '.join((*pair.meshes, *pair.wide_meshes))}"
+        )
+
+    def written(**arguments: Any) -> Any:
+        return programs.written(**arguments)
+
+    def compiled(**arguments: Any) -> Any:
+        return programs.compiled(**arguments)
+
+    return Pair(
+        name=pair.name,
+        reference=written,
+        variants={"compiled": compiled},
+        args=programs.args,
+        cases=tuple(cases),
+        dtypes=pair.dtypes,
+        gradients=False,
+        origin=pair.origin,
+    )
+
+
+def _places(pair: Pair, meshes: Sequence[str]) -> Iterator[ProgramPlace]:
+    directions: tuple[Direction, ...] = DIRECTIONS if pair.gradients else DIRECTIONS[:1]
+    for case in pair.cases:
+        if case.refuses or case.transform is not None:
+            continue
+        for mesh in meshes:
+            if case.meshes is not None and mesh not in case.meshes:
+                continue
+            for dtype in case.dtypes or pair.dtypes:
+                for mode in case.modes or pair.modes:
+                    for side in (pair.reference_name, *(case.variants or pair.variant_names)):
+                        for direction in directions:
+                            yield ProgramPlace(
+                                side=side, case=case, dtype=dtype, mesh=mesh, mode=mode, direction=direction
+                            )
+
+
+def _case(place: ProgramPlace) -> Case:
+    plain = {name: value for name, value in place.case.statics.items() if type(value) is int}
+    statics = {**plain, PROGRAM: place.id}
+    return Case(id=place.id, sizes=place.case.sizes, statics=statics, dtypes=(place.dtype,))

@@ -203,7 +203,7 @@ def _reverse(step: Step) -> Any:
 
 def _pad(step: Step) -> Any:
     parts = [(part.low, part.high, part.interior) for part in step.inst.padding.dimensions]
-    return lax.pad(step.values[0], step.values[1], parts)
+    return lax.pad(*(value.astype(step.dtype) for value in step.values), parts)
 
 
 def _dot(step: Step) -> Any:
