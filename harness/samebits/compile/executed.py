@@ -8,19 +8,23 @@ that function: everything that compares, proves and reports pairs works for them
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from samebits.compile.compiler import compile_lowered, lower_traced
 from samebits.compile.devices import devices, target_mesh
 from samebits.errors import CouldNotRun, RequestError
+from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
-from samebits.programs.host_trees import named_leaves
 from samebits.programs.inputs import differentiable
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides, site_alone
@@ -73,8 +77,6 @@ class Shards:
 
     def cut(self, array: Array) -> Array:
         """Return the shards by partition; the array itself where all partitions have the whole of it."""
-        import jax.numpy as jnp
-
         if self.count == 1:
             return array
         split = [part for size, parts in zip(array.shape, self.parts, strict=True) for part in (parts, size // parts)]
@@ -85,8 +87,6 @@ class Shards:
 
     def joined(self, by_partition: Array) -> Array:
         """Return the whole array once for each replica, which come first."""
-        import jax.numpy as jnp
-
         holders: list[list[int]] = [[] for _ in range(self.count)]
         for partition, shard in enumerate(self.shard):
             holders[shard].append(partition)
@@ -127,8 +127,6 @@ class RunnableProgram:
             taken: which flat arguments jit did not drop.
             devices: of the mesh, in its order, which is that of the partitions.
         """
-        import jax
-
         module = HloModule(compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto())
         # jit may keep arguments that no equation uses.
         count = module.parameter_count
@@ -151,10 +149,6 @@ class RunnableProgram:
 
     def __call__(self, *flat: Array) -> list[Array]:
         """Return the outputs for flat arguments of the whole function, replicas first."""
-        import jax
-
-        from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
-
         args = [shards.cut(flat[number]) for number, shards in zip(self.taken, self.inputs, strict=True)]
         axes = tuple(None if shards.count == 1 else 0 for shards in self.inputs)
         run = PartitionProgram(self.module, self.partitions)
@@ -192,12 +186,12 @@ class _Both:
     Args:
         names: of the flat arguments.
         written: the closed jaxpr on one device.
-        outputs: names of the flat outputs.
+        tree: of the outputs.
     """
 
     names: tuple[str, ...]
     written: Any
-    outputs: tuple[str, ...]
+    tree: Any
     compiled: RunnableProgram
 
 
@@ -225,11 +219,12 @@ class _Programs:
     def site(self, place: ProgramPlace, built: Any) -> Site:
         """Return where a program is traced."""
         mesh = MeshSpec.parse(place.mesh)
-        return Site(case=place.case, dtype=place.dtype, mesh=mesh, mode=place.mode, built=built, pinned=True)
+        return Site(case=place.case, dtype=place.dtype, mesh=mesh, mode=place.mode, built=built, pinned=False)
 
     def alone(self, place: ProgramPlace) -> Site:
-        """Return the site of one device at which it is traced as it was written."""
-        return replace(site_alone(self.sides, place.side, self.site(place, None)), pinned=False)
+        """Return the site of one device at which it is traced as it was written, without types of a mesh."""
+        site = replace(self.site(place, None), mode="auto")
+        return site_alone(self.sides, place.side, site)
 
     def _make(self, place: ProgramPlace) -> _Both:
         built = target_mesh(self.target, MeshSpec.parse(place.mesh), place.mode)
@@ -245,7 +240,7 @@ class _Programs:
         return _Both(
             names=self._names(place),
             written=written.traced.jaxpr,
-            outputs=tuple(named_leaves(written.traced.out_info, "out")),
+            tree=jax.tree.structure(written.traced.out_info),
             compiled=compiled,
         )
 
@@ -274,27 +269,22 @@ class _Programs:
         self.both(place.id)
         return args
 
-    def written(self, program: str, **arrays: Any) -> dict[str, Any]:
+    def written(self, program: str, **arrays: Any) -> Any:
         """Run what was written, once for each replica of the compiled program."""
-        import jax.extend.core
-        import jax.numpy as jnp
-
         both = self.both(program)
-        outputs = jax.extend.core.jaxpr_as_fun(both.written)(*(arrays[_argument(name)] for name in both.names))
+        outputs = jaxpr_as_fun(both.written)(*(arrays[_argument(name)] for name in both.names))
         replicas = [shards.replicas for shards in both.compiled.outputs]
-        return {
-            name: output if count == 1 else jnp.broadcast_to(output, (count, *output.shape))
-            for name, output, count in zip(both.outputs, outputs, replicas, strict=True)
-        }
+        spread = [
+            output if count == 1 else jnp.broadcast_to(output, (count, *output.shape))
+            for output, count in zip(outputs, replicas, strict=True)
+        ]
+        return jax.tree.unflatten(both.tree, spread)
 
-    def compiled(self, program: str, **arrays: Any) -> dict[str, Any]:
+    def compiled(self, program: str, **arrays: Any) -> Any:
         """Run what the compiler made."""
         both = self.both(program)
         outputs = both.compiled(*(arrays[_argument(name)] for name in both.names))
-        return {
-            name: output[0] if output.shape[0] == 1 else output
-            for name, output in zip(both.outputs, outputs, strict=True)
-        }
+        return jax.tree.unflatten(both.tree, [output[0] if output.shape[0] == 1 else output for output in outputs])
 
 
 def _cotangent(output: str) -> str:
@@ -306,7 +296,9 @@ def _argument(name: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
-def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = None) -> Pair:
+def compiled_pair(
+    pair: Pair, target: str, options: Mapping[str, str] | None = None, sides: Sequence[str] = ()
+) -> Pair:
     """Return a pair whose reference is what was written, and whose variant what the target's compiler made of it.
 
     Its cases are the programs: each side of the pair at each case, on each mesh of the target's size, in each
@@ -315,6 +307,7 @@ def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = N
     Args:
         target: a slice such as `v5p:2x2x1`.
         options: of the compiler.
+        sides: of the pair whose programs are run; all by default.
 
     Raises:
         RequestError: there is no such target, or no mesh of the pair has as many devices.
@@ -323,7 +316,7 @@ def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = N
     count = len(devices(chosen))
     programs = _Programs(pair, chosen, options or {})
     meshes = [mesh for mesh in (*pair.meshes, *pair.wide_meshes) if MeshSpec.parse(mesh).devices == count]
-    programs.places.update({place.id: place for place in _places(pair, meshes)})
+    programs.places.update({place.id: place for place in _places(pair, meshes, sides)})
     cases = [_case(place) for place in programs.places.values()]
     if not cases:
         raise RequestError(
@@ -349,21 +342,20 @@ def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = N
     )
 
 
-def _places(pair: Pair, meshes: Sequence[str]) -> Iterator[ProgramPlace]:
+def _places(pair: Pair, meshes: Sequence[str], sides: Sequence[str]) -> Iterator[ProgramPlace]:
     directions: tuple[Direction, ...] = DIRECTIONS if pair.gradients else DIRECTIONS[:1]
     for case in pair.cases:
         if case.refuses or case.transform is not None:
             continue
-        for mesh in meshes:
-            if case.meshes is not None and mesh not in case.meshes:
-                continue
-            for dtype in case.dtypes or pair.dtypes:
-                for mode in case.modes or pair.modes:
-                    for side in (pair.reference_name, *(case.variants or pair.variant_names)):
-                        for direction in directions:
-                            yield ProgramPlace(
-                                side=side, case=case, dtype=dtype, mesh=mesh, mode=mode, direction=direction
-                            )
+        here = (pair.reference_name, *(case.variants or pair.variant_names))
+        for mesh, dtype, mode, side, direction in itertools.product(
+            [mesh for mesh in meshes if case.meshes is None or mesh in case.meshes],
+            case.dtypes or pair.dtypes,
+            case.modes or pair.modes,
+            [side for side in here if not sides or side in sides],
+            directions,
+        ):
+            yield ProgramPlace(side=side, case=case, dtype=dtype, mesh=mesh, mode=mode, direction=direction)
 
 
 def _case(place: ProgramPlace) -> Case:

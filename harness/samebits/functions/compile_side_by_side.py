@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.functions.as_pair import CASE, pair_of
-from samebits.functions.compare import rerun
+from samebits.functions.compare import compared, rerun, session, with_gradients
 from samebits.functions.request import compare_request
+from samebits.functions.result import Comparing
 from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
 from samebits.report.compile import ProgramBlock, block_fold
 from samebits.report.failure import LeafRow
 from samebits.report.html.notebook import notebook_table
@@ -18,7 +22,7 @@ from samebits.report.terminal import blocks_text
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize
-from samebits.schema.target import Target
+from samebits.schema.target import Target, spread
 
 REPLICATED = "devices*"
 """The layout where none is asked for: every device of the target has everything."""
@@ -148,3 +152,54 @@ def compare_programs(
         programs=tuple(program for case in cases for program in case.programs),
         errors=tuple(error for case in cases for error in case.errors),
     )
+
+
+def run_compiled(
+    function: Callable[..., Any],
+    *shapes: Any,
+    target: str,
+    mesh: str | None = None,
+    specs: Any = None,
+    compiler_options: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Comparing:
+    """Compile a function for a target, run that program on the CPU, and compare it with what was written.
+
+    Equivalent to `samebits check` of a pair whose reference is the function on one device, and whose variant is the
+    optimised program of all partitions, evaluated as JAX; once more for the program of its gradient.
+
+    Args:
+        function: what is compiled.
+        shapes: what it takes: arrays, `jax.ShapeDtypeStruct`, from which values are drawn, and any pytree of them.
+        target: a machine by name: `tpu7x:2x2x1`, `v5p:4x4x4`, `cpu`; no TPU is needed, but the extra `tpu`.
+        mesh: the layout, with one size left open for the target's devices: `fsdp*_tensor2`. By default every device has
+            everything.
+        specs: how the arguments lie on the mesh, as for `assert_same`.
+        compiler_options: of XLA, by name.
+        more: options and keyword arguments, as for `assert_same`.
+
+    Returns:
+        The verdicts, one per output; an output that several partitions hold has its replicas in the first dimension.
+
+    Raises:
+        RequestError: the function does not take the arguments, or there is no such target or layout.
+        CouldNotRun: the target's compiler is not installed, or an instruction of the program has no meaning here.
+    """
+    from samebits.check.run_points import run_points
+    from samebits.compile.devices import devices
+    from samebits.compile.executed import compiled_pair
+
+    begin = time.perf_counter()
+    if mesh is not None and not isinstance(mesh, str):
+        raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
+    chosen = Target(name=target)
+    request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})
+    pair, layout = pair_of(request), spread(mesh or REPLICATED, len(devices(chosen)))
+    pair = replace(pair, meshes=(), wide_meshes=(layout.id,))
+    programs = session().use(pair.name)
+    pair, notes = with_gradients(pair, programs, layout.abstract(pair.modes[0]))
+    both = compiled_pair(pair, target, compiler_options, (pair.reference_name,))
+    ran = plan(both, Request(variants=both.variant_names), 1)
+    effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
+    locator = Locator(name=both.name, rerun=rerun())
+    return compared(both, run_points(both, locator, ran.points, programs, effort), begin, notes)

@@ -150,7 +150,7 @@ class PartitionProgram:
             if inst.opcode == "parameter":
                 known[inst.id] = args[inst.parameter_number]
                 continue
-            with jax.named_scope(inst.name):
+            with jax.named_scope(self.module.origin(inst).scope()):
                 known[inst.id] = self._as_declared(inst, self._one(Step(inst, values, shapes, self)))
         return known[computation.root]
 

@@ -11,6 +11,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from samebits.errors import CouldNotRun
+from samebits.hlo.origins import InstructionOrigin
 
 # The part of XLA's serialised `HloModuleProto` that is read here, as protobuf messages made on the spot.
 _TYPES = {
@@ -117,6 +118,19 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "s4s": (21, "bytes"),
         "u4s": (22, "bytes"),
     },
+    "Metadata": {
+        "op_name": (2, "string"),
+        "file": (3, "string"),
+        "line": (4, "int64"),
+        "frame": (15, "int64"),
+    },
+    "FileLocation": {"file": (1, "int64"), "line": (3, "int64")},
+    "StackFrame": {"location": (1, "int64")},
+    "StackFrames": {
+        "files": (1, "string*"),
+        "locations": (3, "FileLocation*"),
+        "frames": (4, "StackFrame*"),
+    },
     "Attribute": {"key": (1, "string"), "value": (2, "string")},
     "Attributes": {"map": (1, "Attribute*")},
     "Instruction": {
@@ -176,6 +190,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "computations": (3, "Computation*"),
         "entry_computation_id": (6, "int64"),
         "input_output_alias": (8, "bytes"),
+        "stack_frames": (17, "StackFrames"),
     },
 }
 
@@ -261,6 +276,7 @@ class HloModule:
     def __init__(self, serialised: bytes) -> None:
         proto = parse_module(serialised)
         self.alias: bytes = proto.input_output_alias
+        self.stack_frames = proto.stack_frames
         self.computations = {
             computation.id: HloComputation(
                 computation.name,
@@ -285,6 +301,15 @@ class HloModule:
         )
         if not whole:
             raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
+
+    def origin(self, instruction: Instruction) -> InstructionOrigin:
+        """Return where an instruction comes from, as the compiler noted it."""
+        said = _CLASSES["Metadata"].FromString(instruction.metadata)
+        file, line, tables = said.file, said.line, self.stack_frames
+        if 0 < said.frame <= len(tables.frames):
+            place = tables.locations[tables.frames[said.frame - 1].location - 1]
+            file, line = tables.files[place.file - 1], place.line
+        return InstructionOrigin(instruction.name, instruction.opcode, said.op_name, file, line)
 
     @property
     def parameter_count(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import NotCovered
+from samebits.hlo.origins import InstructionOrigin
 from samebits.host.installed import CARRIED, PACKAGE
 from samebits.host.installed import NAMES as INSTALLED
 from samebits.numerics import floats
@@ -137,8 +138,29 @@ class Step:
         return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
 
 
+COMPILED = "the compiled program"
+"""In place of a file, where the compiler does not say where an instruction comes from."""
+
+
+class _Frame(NamedTuple):
+    """A place that a compiler noted."""
+
+    file_name: str
+    line_num: int
+    function_name: str = ""
+
+
+def instruction_of(equation: Any) -> InstructionOrigin | None:
+    """Return the instruction of a compiled program that an equation is of; None of what was written in JAX."""
+    stack = getattr(getattr(getattr(equation, "source_info", None), "name_stack", None), "stack", ())
+    return InstructionOrigin.of_scopes(getattr(scope, "name", "") for scope in stack)
+
+
 def frame_of(equation: Any) -> Any:
     """The innermost stack frame of the code that was traced, with a file where one has; None where it is not known."""
+    instruction = instruction_of(equation)
+    if instruction is not None:
+        return _Frame(instruction.file or COMPILED, instruction.line)
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
     frames = getattr(traceback, "frames", ())
     with_file = next((frame for frame in frames if not is_machinery(frame.file_name)), None)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from samebits.interpret.alignment.fingerprints import Node
 from samebits.interpret.dead_code import only
-from samebits.interpret.equation import frame_of, short
+from samebits.interpret.equation import frame_of, instruction_of, short
 from samebits.interpret.inner_equations import float_kind, float_results
 from samebits.interpret.interpreter import CALLS, called
 from samebits.numerics import floats
@@ -24,7 +24,7 @@ class SourcePlace(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{short(self.file)}:{self.line}"
+        return f"{short(self.file)}:{self.line}" if self.line else self.file
 
 
 def place_of(equation: Any) -> SourcePlace | None:
@@ -41,7 +41,7 @@ def source_of(node: Node | None) -> SourcePlace | None:
 def calls_of(node: Node | None) -> tuple[str, ...]:
     """The places in the same file from which the function that computes a value was called, innermost first."""
     source = source_of(node)
-    if node is None or source is None:
+    if node is None or source is None or instruction_of(node.written) is not None:
         return ()
     frames = node.written.source_info.traceback.frames
     lines = dict.fromkeys(frame.line_num for frame in frames if frame.file_name == source.file)
@@ -55,6 +55,9 @@ def code_of(node: Node | None) -> str:
 
 def code_at(equation: Any) -> str:
     """The expression that an equation was traced from, as `code_of` gives it."""
+    instruction = instruction_of(equation)
+    if instruction is not None:
+        return str(instruction)
     source = place_of(equation)
     if source is None:
         return ""
@@ -68,6 +71,9 @@ def position_of(node: Node) -> tuple[str, int, int]:
     source, equation = source_of(node), node.written
     if source is None:
         return "", 0, 0
+    instruction = instruction_of(equation)
+    if instruction is not None:
+        return source.file, source.line, hash(instruction.name)
     place = _instruction(equation, source)
     return source.file, source.line, -1 if place is None else place[1]
 
