@@ -59,6 +59,7 @@ class CheckTask:
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
+        target: a slice whose compiler's programs are run; empty for what is declared.
     """
 
     pairs: Sequence[str] = ()
@@ -68,6 +69,7 @@ class CheckTask:
     no_skips: bool = False
     effort: Effort
     audited: bool = True
+    target: str = ""
 
     @property
     def tree(self) -> Path:
@@ -77,6 +79,7 @@ class CheckTask:
     def head(self, here: Environment) -> JournalHead:
         """Return what the journal is of."""
         words = {"pairs": [*self.pairs], **asdict(self.request), **asdict(self.effort)}
+        words |= {"target": self.target} if self.target else {}
         return journal_head("check", self.settings, here, self.root, **words)
 
 
@@ -96,7 +99,7 @@ class CheckInputs:
 def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Document:
     """Check pairs; with `--shake`, once more under each option that XLA reads once per process."""
     with run.loading() as points:
-        declared = load_pairs(task.pairs, task.root, run, task.request.sizes)
+        declared = load_pairs(task.pairs, task.root, run, task.request.sizes, task.target)
         inputs = load_inputs(task, declared, task.request, run)
         points |= {name: str(value) for name, value in {**asdict(task.request), **asdict(task.effort)}.items()}
         listed = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
@@ -136,10 +139,14 @@ def load_inputs(
 
 
 def _cache(task: CheckTask, loaded: Sequence[LoadedPair], here: Environment) -> VerdictCache | None:
-    """Return what earlier runs remember; None for functions without a declaration, in lockstep, and within a budget."""
+    """Return what earlier runs remember; None where they remember nothing of what is run.
+
+    That is so of functions without a declaration, of compiled programs, in lockstep, and within a budget.
+    """
     if (
         not loaded
         or task.effort.budget is not None
+        or task.target
         or task.settings.group is not None
         or any(item.locator.rerun is not None for item in loaded)
     ):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
+from samebits.rooms import door
 from samebits.schema.target import Target
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
         tuple[str, ...], option("A compiler option, judged on and off.", "[SIDE:]K=V", "--option")
     ] = ()
     tune: Annotated[bool, option("Try the values that a production shape declares for one static argument.")] = False
+    run: Annotated[
+        bool, option("Run each compiled program on the CPU, all partitions, beside what was written.")
+    ] = False
     preset: Annotated[
         str | None,
         option("With `compile model`: the full model's training step at its production shape.", "NAME"),
@@ -55,6 +61,9 @@ def compile_(chosen: CompileOptions) -> int:
     sizes; shows which are the same program, which are rejected, and which is best by the compiler's own estimate; and
     checks on a CPU, at a small size, that results are equal. Values are compiled and run in worker processes too.
 
+    `samebits compile PAIR --run` compiles every case of the sweep for the target, on each mesh of its size, runs the
+    optimised programs on the CPU, all partitions at once, and compares them with what was written, run on one device.
+
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
     worker process too.
     """
@@ -65,9 +74,35 @@ def compile_(chosen: CompileOptions) -> int:
     environment.prepare(devices=max((target.cpu_devices or 0 for target in chosen.targets()), default=0) or None)
     if chosen.pairs == ("model",):
         return _compile_model(chosen, chosen.engine_settings())
+    if chosen.run:
+        return _run_compiled(chosen, chosen.engine_settings())
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
     return _compile_pairs(chosen, chosen.engine_settings())
+
+
+def _run_compiled(chosen: CompileOptions, settings: EngineSettings) -> int:
+    from samebits.programs.plan import Request
+    from samebits.schema.point import Effort
+
+    if chosen.compiler_options or chosen.tune:
+        raise RequestError("--run takes --target, --case, --variant and --direction; leave out --option and --tune")
+    if len(chosen.target) != 1:
+        raise RequestError(f"--run takes one --target, such as v5p:2x2x1; got {', '.join(chosen.target) or 'none'}")
+    patterns = itertools.product(chosen.variant or ("*",), chosen.case or ("*",), chosen.direction or ("*",))
+    task = door("cli.check_run").CheckTask(
+        pairs=chosen.pairs,
+        request=Request(
+            cases=tuple(f"{side}_{case}_*_{direction}" for side, case, direction in patterns),
+            variants=(re.sub(r"\W", "_", chosen.target[0]),),
+        ),
+        root=chosen.root,
+        settings=settings,
+        effort=Effort(),
+        audited=False,
+        target=chosen.target[0],
+    )
+    return options.run("check_run:check_pairs", chosen, task)
 
 
 def _compile_model(chosen: CompileOptions, settings: EngineSettings) -> int:

@@ -333,7 +333,7 @@ def compiled_pair(
     return Pair(
         name=pair.name,
         reference=written,
-        variants={"compiled": compiled},
+        variants={re.sub(r"\W", "_", target): compiled},
         args=programs.args,
         cases=tuple(cases),
         dtypes=pair.dtypes,

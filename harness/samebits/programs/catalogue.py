@@ -10,6 +10,7 @@ from pathlib import Path
 from samebits.errors import DeclarationError, RequestError
 from samebits.host.loading import load_file, load_module, load_standalone_file
 from samebits.programs.other_sizes import at_sizes, read_sizes
+from samebits.rooms import door
 from samebits.schema.pair import Pair
 
 SUITES = "suites"
@@ -27,12 +28,14 @@ class Locator:
         root: the tree, None for the current folder.
         rerun: what shows any result of the pair again, where that is not a command about a declared pair.
         sizes: those that cases have in place of their declared ones, as in `length=64,cp=16`.
+        target: a slice whose compiler's programs are the pair's variants; empty for what is declared.
     """
 
     name: str
     root: str | None = None
     rerun: str | None = None
     sizes: str = ""
+    target: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -67,9 +70,13 @@ def names(root: Path) -> list[str]:
 
 
 def load(locator: Locator) -> Pair:
-    """Return the declaration of a pair, at the sizes of the locator."""
+    """Return the declaration of a pair, at the sizes of the locator; of its compiled programs where it has a target."""
     declared = _declaration(locator)
-    return at_sizes(declared, read_sizes((locator.sizes,))) if locator.sizes else declared
+    pair = at_sizes(declared, read_sizes((locator.sizes,))) if locator.sizes else declared
+    if not locator.target:
+        return pair
+    compiled: Pair = door("compile.executed").compiled_pair(pair, locator.target)
+    return compiled
 
 
 def _declaration(locator: Locator) -> Pair:
