@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,6 +80,7 @@ def compile_(chosen: CompileOptions) -> int:
 
 
 def _run_compiled(chosen: CompileOptions, settings: EngineSettings) -> int:
+    from samebits.compile.request import of_programs
     from samebits.programs.plan import Request
     from samebits.schema.point import Effort
 
@@ -89,13 +88,10 @@ def _run_compiled(chosen: CompileOptions, settings: EngineSettings) -> int:
         raise RequestError("--run takes --target, --case, --variant and --direction; leave out --option and --tune")
     if len(chosen.target) != 1:
         raise RequestError(f"--run takes one --target, such as v5p:2x2x1; got {', '.join(chosen.target) or 'none'}")
-    patterns = itertools.product(chosen.variant or ("*",), chosen.case or ("*",), chosen.direction or ("*",))
+    request = Request(variants=chosen.variant, cases=chosen.case, directions=chosen.direction)
     task = door("cli.check_run").CheckTask(
         pairs=chosen.pairs,
-        request=Request(
-            cases=tuple(f"{side}_{case}_*_{direction}" for side, case, direction in patterns),
-            variants=(re.sub(r"\W", "_", chosen.target[0]),),
-        ),
+        request=of_programs(request, chosen.target[0]),
         root=chosen.root,
         settings=settings,
         effort=Effort(),

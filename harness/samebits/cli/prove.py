@@ -53,6 +53,8 @@ class ProveOptions(
             "mesh, for each number of devices up to 16."
         ),
     ] = False
+    compiled: Annotated[bool, option("Prove what the compiler of --target made of each side.")] = False
+    target: Annotated[str | None, option("With --compiled: a slice such as v5p:2x2x1.", "T")] = None
     verbose: options.Verbose = False
     root: options.AnyTree = None
 
@@ -96,6 +98,9 @@ def prove(chosen: ProveOptions) -> int:
     as it can be derived; 1 when one is refuted and no exemption covers it; 3 when proof alone cannot decide
     (`samebits check` then runs both sides).
 
+    With --compiled, what the compiler of --target made of each side is proved against what was written: on every
+    partition, forward and gradient, on each mesh of the target's size.
+
     Two functions, MODULE:FUNCTION each, are proved with --arg and the other options of `samebits compare`.
 
     `samebits prove model` interprets one whole training step of the full model, and compares it with the step of all
@@ -103,7 +108,11 @@ def prove(chosen: ProveOptions) -> int:
     undecided, and the others are proved.
     """
     _require_consistent(chosen)
+    if chosen.compiled != (chosen.target is not None):
+        raise RequestError("--compiled and --target go together: --compiled --target v5p:2x2x1")
     functions = chosen.of_functions()
+    if chosen.compiled and (functions is not None or MODEL in chosen.pairs or chosen.all_sizes):
+        raise RequestError("--compiled is of declared pairs at their sizes: leave out two functions, model, --all-sizes")
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))

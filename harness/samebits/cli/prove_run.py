@@ -11,6 +11,7 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.prove import ProveOptions
 from samebits.cli.run_items import InOrder, journal_head, run_in_order
 from samebits.cli.select_pairs import in_order_of, load_pairs, plans
+from samebits.compile.request import of_programs
 from samebits.engine.drive import Done
 from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.run_work import EngineSettings
@@ -27,8 +28,10 @@ INTERRUPTED = "interrupted; what was proved so far is shown"
 
 def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun) -> ProofDocument:
     """Prove the points of pairs, in worker processes; meshes may be of any size."""
-    declared = load_pairs(chosen.pairs, chosen.root, run, chosen.sizes)
-    loaded = plans(run, declared, chosen.request(), ANY_DEVICES)
+    target = chosen.target or ""
+    declared = load_pairs(chosen.pairs, chosen.root, run, chosen.sizes, target)
+    selected = of_programs(chosen.request(), target) if target else chosen.request()
+    loaded = plans(run, declared, selected, ANY_DEVICES)
     if chosen.all_sizes:
         loaded, notes = door("sizes.points").of_all_sizes(loaded)
         if not loaded and not run.problems:
@@ -49,7 +52,7 @@ def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun)
     work = ProveWork(chosen.platform or here.platform, assuming=assuming, all_sizes=chosen.all_sizes)
     blocks = InOrder[Finding](prove_items(loaded, all_sizes=chosen.all_sizes), lambda item: item.pair, show)
     request = {"pairs": [*chosen.pairs], "platform": chosen.platform, "assuming": assuming}
-    request |= {"all_sizes": chosen.all_sizes, **asdict(chosen.request())}
+    request |= {"all_sizes": chosen.all_sizes, **asdict(selected), "target": target}
     head = journal_head("prove", settings, here, chosen.root, **request)
     with run.partial(INTERRUPTED):
         run_in_order(run, work, blocks, settings, head)

@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from samebits.compile.compiler import compile_lowered, lower_traced
 from samebits.compile.devices import devices, target_mesh
+from samebits.compile.request import variant_of
 from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
@@ -205,6 +207,7 @@ class _Programs:
         self.places: dict[str, ProgramPlace] = {}
         self.made: dict[str, _Both] = {}
         self.sides = TracedSides(pair, Programs(threads=1))
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="programs")
 
     def both(self, name: str) -> _Both:
         """Return the two forms of a program.
@@ -213,7 +216,8 @@ class _Programs:
             CouldNotRun: it cannot be traced or compiled.
         """
         if name not in self.made:
-            self.made[name] = self._make(self.places[name])
+            # Asked for while jax traces what runs them: what another thread traces is no part of that.
+            self.made[name] = self.thread.submit(self._make, self.places[name]).result()
         return self.made[name]
 
     def site(self, place: ProgramPlace, built: Any) -> Site:
@@ -266,7 +270,6 @@ class _Programs:
         if place.direction == "gradient":
             for name, kind in self.cotangents(place).items():
                 args[_argument(_cotangent(name))] = Arg(shape=tuple(kind.shape), dtype=str(kind.dtype))
-        self.both(place.id)
         return args
 
     def written(self, program: str, **arrays: Any) -> Any:
@@ -333,7 +336,7 @@ def compiled_pair(
     return Pair(
         name=pair.name,
         reference=written,
-        variants={re.sub(r"\W", "_", target): compiled},
+        variants={variant_of(target): compiled},
         args=programs.args,
         cases=tuple(cases),
         dtypes=pair.dtypes,
@@ -355,7 +358,8 @@ def _places(pair: Pair, meshes: Sequence[str], sides: Sequence[str]) -> Iterator
             [side for side in here if not sides or side in sides],
             directions,
         ):
-            yield ProgramPlace(side=side, case=case, dtype=dtype, mesh=mesh, mode=mode, direction=direction)
+            if direction == "forward" or differentiable(pair.arguments(case, MeshSpec.parse(mesh)), dtype):
+                yield ProgramPlace(side=side, case=case, dtype=dtype, mesh=mesh, mode=mode, direction=direction)
 
 
 def _case(place: ProgramPlace) -> Case:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from samebits.errors import RequestError
+from samebits.programs.plan import Request
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.pair import Pair
 from samebits.schema.target import Target
@@ -81,3 +84,17 @@ def check_request(pairs: Sequence[Pair], request: CompileRequest) -> None:
             raise RequestError(
                 f"--option {option.side}:{option.name}: no pair has this side; {expected(option.side, sides)}"
             )
+
+
+def of_programs(request: Request, target: str) -> Request:
+    """Return what a request selects among the programs of a target: names of cases as in a pair, or of programs."""
+    programs = tuple(case for case in request.cases if case.endswith(DIRECTIONS))
+    chosen = replace(request, cases=tuple(case for case in request.cases if case not in programs))
+    names = [getattr(chosen, field) or ("*",) for field in ("variants", "cases", "dtypes", "meshes", "modes", "directions")]
+    patterns = () if programs and chosen == Request(sizes=request.sizes) else map("_".join, itertools.product(*names))
+    return Request(cases=(*patterns, *programs), variants=(variant_of(target),), sizes=request.sizes)
+
+
+def variant_of(target: str) -> str:
+    """Return what the programs of a target are called as a variant."""
+    return re.sub(r"\W", "_", target)

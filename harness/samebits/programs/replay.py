@@ -47,7 +47,12 @@ def replay(
     if locator.rerun is not None:
         return with_settings(locator.rerun)
     words = ["samebits", command, locator.name]
-    for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
+    fields = ("variant", "case", "dtype", "mesh", "mode", "direction")
+    if locator.target:  # the name of a program says all of these
+        words = ["samebits", *(("prove", locator.name, "--compiled") if command == "prove" else ("compile", locator.name, "--run"))]
+        words += ["--target", locator.target]
+        fields = ("case",)
+    for name in fields:
         words += [f"--{name}", getattr(point, name)]
     words += ["--sizes", locator.sizes] if locator.sizes else []
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
