@@ -11,6 +11,7 @@ from samebits.functions.compare import check as check
 from samebits.functions.compare import prove as prove
 from samebits.functions.compile_side_by_side import ComparingPrograms as ComparingPrograms
 from samebits.functions.compile_side_by_side import compare_programs as compare_programs
+from samebits.functions.compile_side_by_side import run_compiled as run_compiled
 from samebits.functions.result import Comparing as Comparing
 from samebits.functions.result import OtherInputsWarning as OtherInputsWarning
 from samebits.numerics.bits import Comparison as Comparison

@@ -37,6 +37,7 @@ from samebits.programs.plan import LoadedPair, Request
 from samebits.report.check import Document, read_document
 from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
+from samebits.rooms import door
 from samebits.schema.finding import Finding, Place, shake_of, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -118,6 +119,11 @@ def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Docum
                     break
         if task.effort.shake and not run.stop.asked:
             results, not_run = shake_by_flags(chosen.again(), results, inputs.environment)
+        if task.target:
+            for _, pair in declared:
+                own = [result for result in results if result.place.pair == pair.name]
+                notes = door("compile.executed").guilty_notes(pair, own)
+                run.notes += [note for note in notes if note not in run.notes]
     return check_document(task, inputs, run, results, not_run)
 
 

@@ -29,9 +29,9 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
         tuple[str, ...], option("A compiler option, judged on and off.", "[SIDE:]K=V", "--option")
     ] = ()
     tune: Annotated[bool, option("Try the values that a production shape declares for one static argument.")] = False
-    run: Annotated[
-        bool, option("Run each compiled program on the CPU, all partitions, beside what was written.")
-    ] = False
+    run: Annotated[bool, option("Run each compiled program on the CPU, all partitions, beside what was written.")] = (
+        False
+    )
     preset: Annotated[
         str | None,
         option("With `compile model`: the full model's training step at its production shape.", "NAME"),

@@ -112,7 +112,9 @@ def prove(chosen: ProveOptions) -> int:
         raise RequestError("--compiled and --target go together: --compiled --target v5p:2x2x1")
     functions = chosen.of_functions()
     if chosen.compiled and (functions is not None or MODEL in chosen.pairs or chosen.all_sizes):
-        raise RequestError("--compiled is of declared pairs at their sizes: leave out two functions, model, --all-sizes")
+        raise RequestError(
+            "--compiled is of declared pairs at their sizes: leave out two functions, model, --all-sizes"
+        )
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))

@@ -51,7 +51,7 @@ def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun)
     assuming = not chosen.no_assumptions
     work = ProveWork(chosen.platform or here.platform, assuming=assuming, all_sizes=chosen.all_sizes)
     blocks = InOrder[Finding](prove_items(loaded, all_sizes=chosen.all_sizes), lambda item: item.pair, show)
-    request = {"pairs": [*chosen.pairs], "platform": chosen.platform, "assuming": assuming}
+    request: dict[str, object] = {"pairs": [*chosen.pairs], "platform": chosen.platform, "assuming": assuming}
     request |= {"all_sizes": chosen.all_sizes, **asdict(selected), "target": target}
     head = journal_head("prove", settings, here, chosen.root, **request)
     with run.partial(INTERRUPTED):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,17 +21,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
-from samebits.compile.compiler import compile_lowered, lower_traced
+from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
 from samebits.compile.devices import devices, target_mesh
+from samebits.compile.passes import GuiltyPass, guilty_pass
 from samebits.compile.request import variant_of
 from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
-from samebits.programs.inputs import differentiable
+from samebits.programs.inputs import differentiable, records
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides, site_alone
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIRECTIONS, Direction
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 from samebits.schema.target import Target
@@ -65,7 +67,9 @@ class Shards:
             raise CouldNotRun(f"an array of shape {tuple(shape)} is cut into shards of {local}, which are not equal")
         parts = tuple(size // cut if cut else 1 for size, cut in zip(shape, local, strict=True))
         places = [[at // cut if cut else 0 for at, cut in zip(start, local, strict=True)] for start in starts]
-        return cls(parts=parts, shard=tuple(int(np.ravel_multi_index(place, parts)) if place else 0 for place in places))
+        return cls(
+            parts=parts, shard=tuple(int(np.ravel_multi_index(place, parts)) if place else 0 for place in places)
+        )
 
     @property
     def count(self) -> int:
@@ -144,9 +148,7 @@ class RunnableProgram:
             partitions=len(devices),
             taken=taken,
             inputs=tuple(Shards.of(s, t.shape, devices) for s, t in zip(shardings, types, strict=True)),
-            outputs=tuple(
-                Shards.of(s, t.shape, devices) for s, t in zip(results, traced.jaxpr.out_avals, strict=True)
-            ),
+            outputs=tuple(Shards.of(s, t.shape, devices) for s, t in zip(results, traced.jaxpr.out_avals, strict=True)),
         )
 
     def __call__(self, *flat: Array) -> list[Array]:
@@ -154,11 +156,28 @@ class RunnableProgram:
         args = [shards.cut(flat[number]) for number, shards in zip(self.taken, self.inputs, strict=True)]
         axes = tuple(None if shards.count == 1 else 0 for shards in self.inputs)
         run = PartitionProgram(self.module, self.partitions)
-        by_partition = jax.vmap(
-            run, in_axes=axes, out_axes=0, axis_name=PARTITIONS, axis_size=self.partitions
-        )(*args)
+        self._require_shards(args)
+        by_partition = jax.vmap(run, in_axes=axes, out_axes=0, axis_name=PARTITIONS, axis_size=self.partitions)(*args)
         return [shards.joined(part) for shards, part in zip(self.outputs, by_partition, strict=True)]
 
+    def _require_shards(self, args: Sequence[Array]) -> None:
+        """Reject a module that is not partitioned yet, such as one of an early pass."""
+        entry = self.module.computations[self.module.entry].instructions.values()
+        shapes = {i.parameter_number: tuple(i.shape.dimensions) for i in entry if i.opcode == "parameter"}
+        for number, (array, shards) in enumerate(zip(args, self.inputs, strict=True)):
+            local = array.shape if shards.count == 1 else array.shape[1:]
+            if shapes.get(number) != local:
+                raise CouldNotRun(f"parameter {number} of the module is {shapes.get(number)}; its shards are {local}")
+
+
+EVALUATED = (
+    "compiled programs are evaluated on this CPU, products in full precision: formulas and movement are the target's, "
+    "bits of float arithmetic are not"
+)
+"""What a reader of the verdicts has to know."""
+
+GUILTY = 2
+"""For how many outputs of a pair the pass is searched that makes them differ."""
 
 PROGRAM = "program"
 """The static argument of a compiled pair that says which program a case is about."""
@@ -189,15 +208,17 @@ class _Both:
         names: of the flat arguments.
         written: the closed jaxpr on one device.
         tree: of the outputs.
+        lowered: what the compiler gets.
     """
 
     names: tuple[str, ...]
     written: Any
     tree: Any
+    lowered: Lowered
     compiled: RunnableProgram
 
 
-class _Programs:
+class CompiledPrograms:
     """The programs of a pair for a target, each made once, before jax traces what runs them."""
 
     def __init__(self, pair: Pair, target: Target, options: Mapping[str, str]) -> None:
@@ -245,6 +266,7 @@ class _Programs:
             names=self._names(place),
             written=written.traced.jaxpr,
             tree=jax.tree.structure(written.traced.out_info),
+            lowered=lowered,
             compiled=compiled,
         )
 
@@ -289,6 +311,54 @@ class _Programs:
         outputs = both.compiled(*(arrays[_argument(name)] for name in both.names))
         return jax.tree.unflatten(both.tree, [output[0] if output.shape[0] == 1 else output for output in outputs])
 
+    def guilty(self, program: str, leaf: str, arrays: Mapping[str, Any]) -> GuiltyPass | None:
+        """Find the pass of the compiler that makes an output differ from what was written, at given inputs.
+
+        Returns:
+            None where they do not differ there, or no pass is known.
+
+        Raises:
+            CouldNotRun: the program cannot be run.
+        """
+        both = self.both(program)
+        paths = jax.tree_util.tree_leaves_with_path(jax.tree.unflatten(both.tree, range(both.tree.num_leaves)))
+        number = next((at for path, at in paths if "out" + jax.tree_util.keystr(path) == leaf), 0)
+        flat = [jnp.asarray(arrays[_argument(name)]) for name in both.names]
+        right = np.asarray(jax.jit(jaxpr_as_fun(both.written))(*flat)[number]).astype(np.float64)
+
+        def distance(module: HloModule) -> Array:
+            run = replace(both.compiled, module=module)
+            output = np.asarray(jax.jit(lambda *args: run(*args)[number])(*flat)).astype(np.float64)
+            return np.nan_to_num(np.abs(output - right), nan=np.inf)
+
+        apart = distance(both.compiled.module)
+        farthest = np.unravel_index(np.argmax(apart), apart.shape)
+        if not apart[farthest]:
+            return None
+        # Half of the distance is far more than rounding where the verdict is a difference.
+        return guilty_pass(
+            both.lowered, self.options, lambda module: bool(distance(module)[farthest] > apart[farthest] / 2)
+        )
+
+
+def programs_of(pair: Pair) -> CompiledPrograms:
+    """Return the programs of a compiled pair."""
+    programs: CompiledPrograms = pair.reference.__self__  # type: ignore[union-attr]
+    return programs
+
+
+def guilty_notes(pair: Pair, findings: Iterable[Finding]) -> list[str]:
+    """Say how a compiled pair is run, and which passes make its outputs differ, for the first that do."""
+    notes = [EVALUATED]
+    wrong = [finding for finding in findings if finding.ruling.verdict == "different"]
+    for finding in wrong[:GUILTY]:
+        case, mesh = pair.case(finding.place.case), MeshSpec.parse(finding.place.mesh)
+        record = next(iter(records(pair, case, finding.place.dtype, mesh).values()))
+        found = programs_of(pair).guilty(case.id, finding.place.leaf, record)
+        if found is not None:
+            notes.append(f"{case.id}, {finding.place.leaf}: {found}")
+    return notes
+
 
 def _cotangent(output: str) -> str:
     return f"cotangent_{output}"
@@ -299,9 +369,7 @@ def _argument(name: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
-def compiled_pair(
-    pair: Pair, target: str, options: Mapping[str, str] | None = None, sides: Sequence[str] = ()
-) -> Pair:
+def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = None, sides: Sequence[str] = ()) -> Pair:
     """Return a pair whose reference is what was written, and whose variant what the target's compiler made of it.
 
     Its cases are the programs: each side of the pair at each case, on each mesh of the target's size, in each
@@ -317,7 +385,7 @@ def compiled_pair(
     """
     chosen = Target(name=target)
     count = len(devices(chosen))
-    programs = _Programs(pair, chosen, options or {})
+    programs = CompiledPrograms(pair, chosen, options or {})
     meshes = [mesh for mesh in (*pair.meshes, *pair.wide_meshes) if MeshSpec.parse(mesh).devices == count]
     programs.places.update({place.id: place for place in _places(pair, meshes, sides)})
     cases = [_case(place) for place in programs.places.values()]
@@ -327,16 +395,10 @@ def compiled_pair(
             f"{', '.join((*pair.meshes, *pair.wide_meshes))}"
         )
 
-    def written(**arguments: Any) -> Any:
-        return programs.written(**arguments)
-
-    def compiled(**arguments: Any) -> Any:
-        return programs.compiled(**arguments)
-
     return Pair(
         name=pair.name,
-        reference=written,
-        variants={variant_of(target): compiled},
+        reference=programs.written,
+        variants={variant_of(target): programs.compiled},
         args=programs.args,
         cases=tuple(cases),
         dtypes=pair.dtypes,

@@ -90,7 +90,9 @@ def of_programs(request: Request, target: str) -> Request:
     """Return what a request selects among the programs of a target: names of cases as in a pair, or of programs."""
     programs = tuple(case for case in request.cases if case.endswith(DIRECTIONS))
     chosen = replace(request, cases=tuple(case for case in request.cases if case not in programs))
-    names = [getattr(chosen, field) or ("*",) for field in ("variants", "cases", "dtypes", "meshes", "modes", "directions")]
+    names = [
+        getattr(chosen, field) or ("*",) for field in ("variants", "cases", "dtypes", "meshes", "modes", "directions")
+    ]
     patterns = () if programs and chosen == Request(sizes=request.sizes) else map("_".join, itertools.product(*names))
     return Request(cases=(*patterns, *programs), variants=(variant_of(target),), sizes=request.sizes)
 

@@ -187,7 +187,7 @@ def run_compiled(
     """
     from samebits.check.run_points import run_points
     from samebits.compile.devices import devices
-    from samebits.compile.executed import compiled_pair
+    from samebits.compile.executed import compiled_pair, guilty_notes
 
     begin = time.perf_counter()
     if mesh is not None and not isinstance(mesh, str):
@@ -202,4 +202,5 @@ def run_compiled(
     ran = plan(both, Request(variants=both.variant_names), 1)
     effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
     locator = Locator(name=both.name, rerun=rerun())
-    return compared(both, run_points(both, locator, ran.points, programs, effort), begin, notes)
+    leaves = tuple(run_points(both, locator, ran.points, programs, effort))
+    return compared(both, leaves, begin, (*notes, *guilty_notes(both, leaves)))

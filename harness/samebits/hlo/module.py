@@ -192,6 +192,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "input_output_alias": (8, "bytes"),
         "stack_frames": (17, "StackFrames"),
     },
+    "Dump": {"module": (1, "Module")},
 }
 
 BITS = {
@@ -301,6 +302,11 @@ class HloModule:
         )
         if not whole:
             raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
+
+    @classmethod
+    def of_dump(cls, serialised: bytes) -> HloModule:
+        """Return the module of an `HloProto`, as XLA dumps them between passes."""
+        return cls(_CLASSES["Dump"].FromString(serialised).module.SerializeToString())
 
     def origin(self, instruction: Instruction) -> InstructionOrigin:
         """Return where an instruction comes from, as the compiler noted it."""

@@ -47,13 +47,16 @@ def replay(
     if locator.rerun is not None:
         return with_settings(locator.rerun)
     words = ["samebits", command, locator.name]
-    fields = ("variant", "case", "dtype", "mesh", "mode", "direction")
+    fields: tuple[str, ...] = ("variant", "case", "dtype", "mesh", "mode", "direction")
     if locator.target:  # the name of a program says all of these
-        words = ["samebits", *(("prove", locator.name, "--compiled") if command == "prove" else ("compile", locator.name, "--run"))]
+        words = [
+            "samebits",
+            *(("prove", locator.name, "--compiled") if command == "prove" else ("compile", locator.name, "--run")),
+        ]
         words += ["--target", locator.target]
         fields = ("case",)
-    for name in fields:
-        words += [f"--{name}", getattr(point, name)]
+    for field in fields:
+        words += [f"--{field}", getattr(point, field)]
     words += ["--sizes", locator.sizes] if locator.sizes else []
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]

@@ -111,6 +111,8 @@ def next_of(result: Finding) -> str:
         return result.replay
     if " --arg " in result.replay:  # of two functions
         return result.replay.replace("samebits prove ", "samebits compare ", 1).removesuffix(" --all-sizes")
+    if " --compiled " in result.replay:
+        return result.replay.replace("samebits prove ", "samebits compile ", 1).replace("--compiled", "--run", 1)
     return result.replay.replace("samebits prove ", "samebits check ", 1)
 
 

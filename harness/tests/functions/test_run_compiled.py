@@ -1,0 +1,184 @@
+"""`run_compiled`: the compiled program of all partitions beside what was written."""
+
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import samebits
+from samebits.compile import executed
+from samebits.errors import CouldNotRun, RequestError
+from samebits.hlo.module import HloModule
+from tests.hlo.programs import needs_libtpu
+
+V5P = "v5p:2x2x1"
+
+
+def float32(*shape: int) -> Any:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def accumulate(ids: Any, updates: Any) -> Any:
+    """Add up updates of a table in two microbatches, each device some of them (openxla/xla#49143)."""
+    ids, updates = ids.reshape(2, 4, 2), updates.reshape(2, 4, 2, 2, 3)
+    ids, updates = (jax.lax.with_sharding_constraint(array, P(None, "d")) for array in (ids, updates))
+
+    def body(table: Any, batch: Any) -> tuple[Any, None]:
+        table = jax.lax.with_sharding_constraint(table, P()).at[batch[0]].add(batch[1])
+        return jax.lax.with_sharding_constraint(table, P()), None
+
+    return jax.lax.scan(body, jnp.zeros((8, 2, 3)), (ids, updates))[0]
+
+
+ACCUMULATED: dict[str, Any] = {
+    "target": V5P,
+    "mesh": "d*",
+    "specs": (P("d"), P("d")),
+    "values": {"ids": samebits.Integers(high=8)},
+    "gradients": False,
+}
+IDS = jax.ShapeDtypeStruct((8, 2), jnp.int32)
+UPDATES = float32(8, 2, 2, 3)
+
+
+@needs_libtpu
+@pytest.mark.skipif(not version("libtpu").startswith("0.0.42."), reason="the fault of this libtpu")
+def test_a_fault_of_the_tpu_compiler_is_found_with_its_pass() -> None:
+    wrong = samebits.run_compiled(accumulate, IDS, UPDATES, **ACCUMULATED)
+    assert wrong.verdict == "different"
+    (note,) = [note for note in wrong.notes if "makes it wrong" in note]
+    assert "the pass 'while-loop-all-reduce-code-motion' makes it wrong (right after" in note
+    healing = re.search(r"right without it: compiler option (\S+)=(\S+)", note)
+    assert healing is not None
+    right = samebits.run_compiled(accumulate, IDS, UPDATES, **ACCUMULATED, compiler_options={healing[1]: healing[2]})
+    assert right.verdict == "rounding" and right.ok, right
+    (leaf,) = right.leaves
+    assert "the same formulas" in str(leaf.ruling.evidence)
+
+
+def mean_of_products(x: Any, w: Any) -> Any:
+    return jnp.mean(jnp.tanh(x @ w), axis=0)
+
+
+MEAN: dict[str, Any] = {"mesh": "d*", "specs": (P("d"), P(None)), "target": "cpu:8"}
+
+
+def test_a_sharded_program_and_its_gradient_are_the_same() -> None:
+    compared = samebits.run_compiled(mean_of_products, float32(16, 8), float32(8, 4), **MEAN)
+    assert compared.ok, compared
+    assert [leaf.place.leaf for leaf in compared.leaves] == ["out", "out['w']", "out['x']"]
+    assert all(
+        "the same formulas" in str(leaf.ruling.evidence) or leaf.ruling.verdict == "proved" for leaf in compared.leaves
+    )
+    assert executed.EVALUATED in compared.notes
+
+
+def without_reduction(module: HloModule) -> None:
+    """Make every all-reduce a copy."""
+    for _, inst in module.instructions():
+        if inst.opcode == "all-reduce":
+            inst.opcode = "copy"
+            del inst.called_computation_ids[:]
+
+
+def other_groups(module: HloModule) -> None:
+    """Reduce among halves of the devices only."""
+    for _, inst in module.instructions():
+        if inst.opcode == "all-reduce":
+            for field in ("replica_groups", "devices", "iota_groups", "mesh_groups"):
+                inst.ClearField(field)
+            for half in ((0, 1, 2, 3), (4, 5, 6, 7)):
+                inst.replica_groups.add().replica_ids.extend(half)
+
+
+@pytest.mark.parametrize("edit", [without_reduction, other_groups])
+def test_an_edited_program_is_different(edit: Callable[[HloModule], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Edited(HloModule):
+        def __init__(self, serialised: bytes) -> None:
+            super().__init__(serialised)
+            edit(self)
+
+    monkeypatch.setattr(executed, "HloModule", Edited)
+    compared = samebits.run_compiled(mean_of_products, float32(16, 8), float32(8, 4), **MEAN, gradients=False)
+    assert compared.verdict == "different"
+    (line,) = compared.leaves[0].named.lines
+    # What comes first in the program that has no equal in what was written: a sum, or what is made of it.
+    assert re.match(r"%\S+ = (reduce|all-reduce|copy|fusion|multiply|divide) ", line.variant_code), line
+    assert line.variant is not None and "test_run_compiled.py:" in line.variant
+
+
+def test_replicas_that_disagree_are_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One partition returns another number: the first dimension of the witness says which replica."""
+
+    class Edited(HloModule):
+        def __init__(self, serialised: bytes) -> None:
+            super().__init__(serialised)
+            other_groups(self)
+
+    def total(x: Any) -> Any:
+        return jnp.sum(x)
+
+    x = np.zeros(16, np.float32)
+    x[0] = 1.0  # only the first half of the devices has it
+    monkeypatch.setattr(executed, "HloModule", Edited)
+    compared = samebits.run_compiled(
+        total, x, mesh="d*", specs=(P("d"),), target="cpu:8", gradients=False, exactly=("x",)
+    )
+    (leaf,) = compared.leaves
+    assert compared.verdict == "different" and leaf.comparison.elements % 8 == 0
+    assert leaf.comparison.mismatches * 2 == leaf.comparison.elements
+    assert leaf.comparison.witness is not None and leaf.comparison.witness.index[0] >= 4
+
+
+def test_movement_is_proved_on_every_partition() -> None:
+    def turned(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(x[::-1].T, P("d"))
+
+    compared = samebits.run_compiled(turned, float32(16, 8), mesh="d*", specs=(P("d"),), target="cpu:8")
+    assert compared.verdict == "proved", compared
+
+
+@pytest.mark.parametrize(
+    ("spec", "replicas"), [(P("a"), 4), (P("b", "a"), 1), (P(None, ("a", "b")), 1), (P(("b", "a")), 1), (P(), 8)]
+)
+def test_shards_are_those_of_jax(spec: Any, replicas: int) -> None:
+    mesh = jax.make_mesh((2, 4), ("a", "b"))
+    array = np.arange(16 * 8).reshape(16, 8)
+    devices = list(mesh.devices.flat)
+    shards = executed.Shards.of(NamedSharding(mesh, spec), array.shape, devices)
+    placed = {shard.device: shard.data for shard in jax.device_put(array, NamedSharding(mesh, spec)).addressable_shards}
+    cut = np.asarray(shards.cut(jnp.asarray(array)))
+    parts = np.broadcast_to(cut, (8, *array.shape)) if shards.count == 1 else cut
+    for part, device in zip(parts, devices, strict=True):
+        np.testing.assert_array_equal(part, placed[device])
+    joined = np.asarray(shards.joined(jnp.asarray(parts)))
+    assert shards.replicas == replicas and joined.shape == (replicas, 16, 8)
+    assert (joined == array).all()
+
+
+def test_an_instruction_without_a_meaning_is_named() -> None:
+    def factor(x: Any) -> Any:
+        return jnp.linalg.cholesky(x @ x.T + jnp.eye(4))
+
+    compared = samebits.run_compiled(factor, float32(4, 4), target="cpu:8", gradients=False)
+    assert compared.verdict == "error" and not compared.ok
+    with pytest.raises(CouldNotRun, match=r"custom call '.*potrf.*' has no meaning here"):
+        compared.raise_for_status()
+
+
+def test_a_mesh_of_devices_is_a_wrong_request() -> None:
+    mesh = jax.make_mesh((8,), ("d",))
+    with pytest.raises(RequestError, match=r"expected a layout such as 'fsdp\*_tensor2'"):
+        samebits.run_compiled(mean_of_products, float32(16, 8), float32(8, 4), target="cpu:8", mesh=mesh)  # type: ignore[arg-type]
+
+
+def test_a_function_is_not_called_with_too_few_arrays() -> None:
+    with pytest.raises(RequestError, match="'mean_of_products' takes"):
+        samebits.run_compiled(mean_of_products, float32(16, 8), target="cpu:8")
