@@ -5,7 +5,7 @@
 
 The result is a jaxpr of known primitives, so that every abstract domain applies to what the compiler made as it does
 to what was written. Opcodes mean what XLA's operation semantics say; those of data and arithmetic are in
-`hlo.operations`, collectives in `hlo.collectives`. An opcode or custom call without a meaning is an error that names it.
+`hlo.operations`, collectives in `hlo.collectives`. One without a meaning is an error that names it.
 
 Memory that is read before it is written, such as the padding that a cast exposes, is filled with `filler`: outputs that
 change with it depend on memory that nothing wrote (`unwritten` names those instructions).
@@ -15,25 +15,28 @@ Source: XLA, "Operation semantics"; `xla/service/hlo.proto`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from samebits.errors import CouldNotRun
 from samebits.hlo import collectives, operations
 from samebits.hlo.module import HloComputation, HloModule, Instruction
-from samebits.hlo.types import dtype_of
+from samebits.hlo.types import dtype_of, leaves
 
 PARTITIONS = collectives.PARTITIONS
 """The name of the `vmap` axis that stands for the devices."""
 
 FILLERS = (0.0, 1.0)
 """Two contents of memory that nothing wrote."""
+
+_WIDE = frozenset((5, 9, 12, 18))
+"""Element types of 64 bits, or two of them."""
 
 _SAME = ("copy", "opt-barrier", "domain", "add-dependency", "optimization-barrier")
 """Operations that return their first operand."""
@@ -137,14 +140,20 @@ class PartitionProgram:
 
     def __call__(self, *parameters: Any) -> tuple[Any, ...]:
         """Return the outputs of a partition, a flat tuple."""
-        result = self.computation(self.module.entry, parameters)
+        with jax.enable_x64(True) if self._wide() else contextlib.nullcontext():
+            result = self.computation(self.module.entry, parameters)
         return tuple(result) if isinstance(result, tuple) else (result,)
 
-    def computation(self, number: int, args: Sequence[Any]) -> Any:
-        """Return what a computation returns for its parameters."""
+    def _wide(self) -> bool:
+        """Tell whether an instruction has elements of 64 bits, which jax has only where they are enabled."""
+        return any(_WIDE & {kind.element_type for kind in leaves(inst.shape)} for _, inst in self.module.instructions())
+
+    def computation(self, number: int, args: Sequence[Any], root: int | None = None) -> Any:
+        """Return what a computation returns for its parameters, or what one of its instructions does."""
         computation = self.module.computations[number]
+        root = computation.root if root is None else root
         known: dict[int, Any] = {}
-        for inst in _needed(computation):
+        for inst in _needed(computation, root):
             values = [known[operand] for operand in inst.operand_ids]
             shapes = [operand.shape for operand in computation.operands(inst)]
             if inst.opcode == "parameter":
@@ -152,13 +161,17 @@ class PartitionProgram:
                 continue
             with jax.named_scope(self.module.origin(inst).scope()):
                 known[inst.id] = self._as_declared(inst, self._one(Step(inst, values, shapes, self)))
-        return known[computation.root]
+        return known[root]
 
     def _one(self, step: Step) -> Any:
         rule = _RULES.get(step.inst.opcode)
         if rule is None:
             raise step.refuse(f"opcode '{step.inst.opcode}' has no meaning here")
-        return rule(step)
+        try:
+            return rule(step)
+        except (TypeError, ValueError, LookupError, NotImplementedError) as error:
+            # What jax refuses, such as shapes that do not fit in a module that no compiler would write.
+            raise step.refuse(f"'{step.inst.opcode}' cannot be done: {error}".splitlines()[0]) from error
 
     def _as_declared(self, inst: Instruction, value: Any) -> Any:
         """Round a float to the dtype of its instruction: TPU programs reduce, select and copy into narrower ones."""
@@ -186,9 +199,9 @@ class PartitionProgram:
         return jnp.full(tuple(shape.dimensions), self.filler, self.dtype(inst, shape))
 
 
-def _needed(computation: HloComputation) -> list[Instruction]:
-    """Return the instructions that the root is computed from, in order; those that are dead have no effect on it."""
-    wanted, waiting = {computation.root}, [computation.root]
+def _needed(computation: HloComputation, root: int) -> list[Instruction]:
+    """Return the instructions that a root is computed from, in order; those that are dead have no effect on it."""
+    wanted, waiting = {root}, [root]
     while waiting:
         for operand in computation.instructions[waiting.pop()].operand_ids:
             if operand not in wanted:
@@ -241,13 +254,9 @@ def _copy_start(step: Step) -> Any:
 
 
 def _while(step: Step) -> Any:
-    """Run a loop; its two computations are told apart by what they return."""
-    first, second = (step.program.module.computations[number] for number in step.inst.called_computation_ids)
-    shape = first.instructions[first.root].shape
-    test = 0 if shape.element_type == 1 and not shape.dimensions else 1
+    """Run a loop, whose body comes before its condition among what it calls."""
     start = jax.tree.map(jnp.asarray, step.values[0])
-    del second
-    return lax.while_loop(step.called(test), step.called(1 - test), start)
+    return lax.while_loop(step.called(1), step.called(0), start)
 
 
 def _conditional(step: Step) -> Any:
@@ -273,6 +282,8 @@ def _custom_call(step: Step) -> Any:
         return operations.cast(step)
     if target in _TOKEN_CALLS:
         return ()
+    if target == "TopK":
+        return operations.top_k(step)
     raise step.refuse(f"custom call '{target}' has no meaning here")
 
 

@@ -8,6 +8,7 @@ Source: XLA, "Operation semantics".
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ def groups(step: Step) -> _Table:
         rows = _of_mesh(inst.mesh_groups).tolist()
     else:
         rows = [[*range(count)]]
-    if len({len(row) for row in rows}) != 1 or sorted(sum(rows, [])) != [*range(count)]:
+    if len({len(row) for row in rows}) != 1 or sorted(number for row in rows for number in row) != [*range(count)]:
         raise step.refuse(f"the groups {rows} are not groups of one size of {count} partitions")
     return np.array(rows)
 
@@ -66,7 +67,7 @@ def _of_mesh(form: Any) -> _Table:
     places: dict[tuple[int, int], int] = {}
     for axis, size in enumerate(sizes):
         borders = sorted({1, size, *(b for a, b, _ in split if a == axis), *(b * s for a, b, s in split if a == axis)})
-        for low, high in zip(borders, borders[1:], strict=False):
+        for low, high in itertools.pairwise(borders):
             places[axis, low] = len(shape)
             shape.append(high // low)
         if size == 1:
@@ -107,7 +108,7 @@ def _place(table: _Table) -> Any:
 
 
 def _result(step: Step, parts: list[Any]) -> Any:
-    return tuple(parts) if len(parts) > 1 or step.inst.shape.tuple_shapes and _is_tuple(step) else parts[0]
+    return tuple(parts) if len(parts) > 1 or (step.inst.shape.tuple_shapes and _is_tuple(step)) else parts[0]
 
 
 def _is_tuple(step: Step) -> bool:

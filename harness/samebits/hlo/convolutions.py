@@ -107,9 +107,7 @@ def _product(step: Step, forms: Sequence[_Spatial]) -> Any:
         elif form.kind == "sum":
             lhs_sum.append(left)
             rhs_sum.append(right)
-    product = lax.dot_general(
-        lhs, rhs, ((lhs_sum, rhs_sum), (lhs_batch, rhs_batch)), preferred_element_type=step.dtype
-    )
+    product = lax.dot_general(lhs, rhs, ((lhs_sum, rhs_sum), (lhs_batch, rhs_batch)), preferred_element_type=step.dtype)
     # The product has the batch first, then what is left of the left side, then what is left of the right side.
     left_free = [axis for axis in range(lhs.ndim) if axis not in (*lhs_batch, *lhs_sum)]
     right_free = [axis for axis in range(rhs.ndim) if axis not in (*rhs_batch, *rhs_sum)]

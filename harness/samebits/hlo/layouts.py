@@ -89,15 +89,15 @@ def _tiled(digits: list[Digit], tile: tuple[int, ...]) -> list[Digit] | None:
     return [*lead, *outer, *inner]
 
 
-def cast(
-    value: Any, source: Placement, target: Placement, dims: tuple[int, ...], filler: Any
-) -> tuple[Any, bool]:
+def cast(value: Any, source: Placement, target: Placement, dims: tuple[int, ...], filler: Any) -> tuple[Any, bool]:
     """Return the bytes of an array as another, and whether it holds any that nothing wrote.
 
     Args:
         dims: of the result.
         filler: a scalar of its dtype for those.
     """
+    if not (math.prod(source.dims) and math.prod(dims)):
+        return lax.full(dims, filler), _exposes(source, target)
     if source.padded != source.dims:
         fill = [(0, whole - size, 0) for size, whole in zip(source.dims, source.padded, strict=True)]
         value = lax.pad(lax.reshape(value, source.dims), filler, fill)

@@ -16,6 +16,7 @@ from jax import lax
 from samebits.errors import CouldNotRun
 from samebits.hlo import layouts
 from samebits.hlo.convolutions import convolution
+from samebits.hlo.module import HloComputation, copy_of
 from samebits.hlo.types import literal_array
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def cast(step: Step) -> Any:
 
 
 def _bitcast_convert(step: Step) -> Any:
-    return lax.bitcast_convert_type(step.values[0], step.dtype)
+    value = step.values[0]
+    same = np.dtype(np.bool_) in (value.dtype, step.dtype) and value.dtype.itemsize == step.dtype.itemsize
+    return value.astype(step.dtype) if same else lax.bitcast_convert_type(value, step.dtype)
 
 
 def _reshape(step: Step) -> Any:
@@ -203,14 +206,19 @@ def _reverse(step: Step) -> Any:
 
 def _pad(step: Step) -> Any:
     parts = [(part.low, part.high, part.interior) for part in step.inst.padding.dimensions]
-    return lax.pad(*(value.astype(step.dtype) for value in step.values), parts)
+    value, filler = (value.astype(step.dtype) for value in step.values)
+    return lax.pad(value, filler, parts)
 
 
 def _dot(step: Step) -> Any:
     numbers = step.inst.dot
     contracting = tuple(numbers.lhs_contracting), tuple(numbers.rhs_contracting)
     batch = tuple(numbers.lhs_batch), tuple(numbers.rhs_batch)
-    return lax.dot_general(*step.values[:2], (contracting, batch), preferred_element_type=step.dtype)
+    return lax.dot_general(step.values[0], step.values[1], (contracting, batch), preferred_element_type=step.dtype)
+
+
+def _fft(step: Step) -> Any:
+    return lax.fft(step.values[0], lax.FftType(step.inst.fft_type), tuple(step.inst.fft_length))
 
 
 def _map(step: Step) -> Any:
@@ -274,81 +282,126 @@ def _identity(name: str, dtype: Any) -> Any:
 def _reduce_window(step: Step) -> Any:
     half = len(step.values) // 2
     dims = step.inst.window.dimensions
-    window = [tuple(getattr(dim, name) for dim in dims) for name in ("size", "stride")]
-    dilations = [tuple(getattr(dim, name) for dim in dims) for name in ("base_dilation", "window_dilation")]
+    size, stride, base, dilation = (
+        tuple(getattr(dim, name) for dim in dims) for name in ("size", "stride", "base_dilation", "window_dilation")
+    )
     padding = [(dim.low, dim.high) for dim in dims]
-    arrays, starts = step.values[:half], step.values[half:]
+    arrays, starts = tuple(step.values[:half]), tuple(step.values[half:])
     if half == 1:
-        return lax.reduce_window(arrays[0], starts[0], combine(step), *window, padding, *dilations)
+        return lax.reduce_window(arrays[0], starts[0], combine(step), size, stride, padding, base, dilation)
     computation = step.called()
     both = lambda a, b: tuple(computation(*a, *b))  # noqa: E731
-    return tuple(lax.reduce_window(tuple(arrays), tuple(starts), both, *window, padding, *dilations))
+    return tuple(lax.reduce_window(arrays, starts, both, size, stride, padding, base, dilation))
 
 
 def _sort(step: Step) -> Any:
-    """Sort by any comparison: by a key where the comparison is of one, else by counting what comes before."""
-    axis = step.inst.dimensions[0]
-    key = _sort_key(step)
-    if key is None:
-        ordered = _counted(step, axis)
-    else:
-        number, keys, descending = key
-        del number
-        arrays = (keys, *step.values)
-        if descending:  # a stable sort from the end
-            arrays = tuple(jnp.flip(array, axis) for array in arrays)
-        arrays = lax.sort(arrays, dimension=axis, is_stable=True, num_keys=1)
-        ordered = tuple(jnp.flip(array, axis) if descending else array for array in arrays[1:])
+    ordered = _sorted(step, step.values, step.inst.dimensions[0])
     return ordered if step.inst.shape.tuple_shapes else ordered[0]
 
 
-def _sort_key(step: Step) -> tuple[int, Any, bool] | None:
-    """Return which operand is compared, the keys that are compared, and whether the order is descending."""
+def top_k(step: Step) -> tuple[Any, Any]:
+    """Return the first values in the order of the comparison that is called, and where they were."""
+    value, shape = step.values[0], step.inst.shape.tuple_shapes[0]
+    axis = value.ndim - 1
+    places = lax.broadcasted_iota(np.int32, value.shape, axis)
+    first, second = (
+        lax.slice_in_dim(part, 0, shape.dimensions[axis], axis=axis) for part in _sorted(step, (value, places), axis)
+    )
+    return first, second
+
+
+def _sorted(step: Step, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    """Sort stably by any comparison: by keys where the comparison is of some, else by counting what comes before."""
     computation = step.program.module.computations[step.inst.called_computation_ids[0]]
-    root = computation.instructions[computation.root]
-    if root.opcode != "compare" or root.comparison_direction not in ("LT", "GT"):
-        return None
-
-    def form(number: int, parameters: set[int]) -> Any:
-        inst = computation.instructions[number]
-        if inst.opcode == "parameter":
-            parameters.add(inst.parameter_number)
-            return "parameter"
-        literal = inst.literal.SerializeToString() if inst.opcode == "constant" else b""
-        return inst.opcode, inst.comparison_direction, literal, tuple(form(o, parameters) for o in inst.operand_ids)
-
-    first, second = set[int](), set[int]()
-    same = form(root.operand_ids[0], first) == form(root.operand_ids[1], second)
-    if not same or len(first) != 1 or len(second) != 1:
-        return None
-    (left,), (right,) = first, second
-    descending = root.comparison_direction == "GT"
-    if right != left + 1 and left != right + 1:
-        return None
-    if left > right:  # compared the other way round
-        descending = not descending
-    operand = min(left, right) // 2
-    args = [step.values[operand] if number == left else None for number in range(2 * len(step.values))]
-    keys = _evaluated(step, computation, root.operand_ids[0], args)
-    return operand, keys, descending
+    keys = _sort_keys(computation, computation.root)
+    if keys is None:
+        return _counted(step, values, axis)
+    arrays = (*(_key(step, values, *key) for key, _ in keys), *values)
+    descending = keys[0][1]
+    if descending:  # a stable sort from the end
+        arrays = tuple(jnp.flip(array, axis) for array in arrays)
+    arrays = lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))[len(keys) :]
+    return tuple(jnp.flip(array, axis) if descending else array for array in arrays)
 
 
-def _evaluated(step: Step, computation: Any, root: int, args: Sequence[Any]) -> Any:
-    """Evaluate elementwise instructions of a computation on whole arrays; constants are spread."""
+_Key = tuple[int, int, bool]
+"""What is compared: the parameter that it is computed from, the instruction that it is, and whether in total order."""
+
+
+def _sort_keys(computation: HloComputation, root: int) -> list[tuple[_Key, bool]] | None:
+    """Return the keys that a comparison is of, and whether their order is descending: one for all of them.
+
+    Several keys are compared as `first < first' or (first = first' and the rest)`.
+    """
     inst = computation.instructions[root]
+    if inst.opcode == "compare":
+        key = _compared(computation, inst)
+        return None if key is None or inst.comparison_direction not in ("LT", "GT") else [key]
+    if inst.opcode != "or":
+        return None
+    for less, other in (inst.operand_ids, reversed(inst.operand_ids)):
+        both, first = computation.instructions[other], _sort_keys(computation, less)
+        if both.opcode != "and" or first is None or len(first) != 1:
+            continue
+        for equal, rest in (both.operand_ids, reversed(both.operand_ids)):
+            test, last = computation.instructions[equal], _sort_keys(computation, rest)
+            if test.opcode != "compare" or test.comparison_direction != "EQ" or last is None:
+                continue
+            key = _compared(computation, test)
+            ((number, _, total), descending) = first[0]
+            alike = key is not None and key[0][0] // 2 == number // 2 and key[0][2] == total
+            operands = (*test.operand_ids, *computation.instructions[less].operand_ids)
+            forms = {_form(computation, operand) for operand in operands}
+            if alike and len(forms) == 1 and last[0][1] == descending:
+                return [*first, *last]
+    return None
+
+
+def _compared(computation: HloComputation, inst: Any) -> tuple[_Key, bool] | None:
+    """Return the key of a comparison of the same function of both sides, and whether a smaller one comes last."""
+    (left, first), (right, second) = ((o, _parameters(computation, o)) for o in inst.operand_ids)
+    if len(first) != 1 or len(second) != 1 or _form(computation, left) != _form(computation, right):
+        return None
+    (one_side,), (other_side,) = first, second
+    if one_side // 2 != other_side // 2 or one_side == other_side:
+        return None
+    key = one_side, left, inst.comparison_type == "TOTALORDER"
+    return key, (inst.comparison_direction == "GT") != (one_side > other_side)
+
+
+def _parameters(computation: HloComputation, number: int) -> set[int]:
+    """Return the parameters that an instruction is computed from."""
+    inst = computation.instructions[number]
     if inst.opcode == "parameter":
-        return args[inst.parameter_number]
-    if inst.opcode == "constant":
-        shape = next(value.shape for value in args if value is not None)
-        return jnp.broadcast_to(literal_array(inst.literal), shape)
-    values = [_evaluated(step, computation, operand, args) for operand in inst.operand_ids]
-    again = type(step)(inst, values, [o.shape for o in computation.operands(inst)], step.program)
-    return RULES[inst.opcode](again)
+        return {inst.parameter_number}
+    return set[int]().union(*(_parameters(computation, operand) for operand in inst.operand_ids))
 
 
-def _counted(step: Step, axis: int) -> tuple[Any, ...]:
+def _form(computation: HloComputation, number: int) -> Any:
+    """Return how an instruction is computed, in a form that is equal where all but parameters and names is."""
+    inst = copy_of(computation.instructions[number])
+    operands = tuple(_form(computation, operand) for operand in inst.operand_ids)
+    for field in ("name", "id", "operand_ids", "parameter_number", "metadata", "original_value"):
+        inst.ClearField(field)
+    return inst.SerializeToString(deterministic=True), operands
+
+
+def _key(step: Step, values: Sequence[Any], parameter: int, root: int, total: bool) -> Any:
+    """Evaluate the key of a comparison for all elements."""
+    value, number = values[parameter // 2], step.inst.called_computation_ids[0]
+
+    def key(element: Any) -> Any:
+        args = [element if at == parameter else None for at in range(2 * len(values))]
+        found = step.program.computation(number, args, root)
+        return _ordered(found) if total and jnp.issubdtype(found.dtype, jnp.floating) else found
+
+    plain = step.program.module.computations[number].instructions[root].opcode == "parameter" and not total
+    return value if plain else jax.vmap(key)(value.reshape(-1)).reshape(value.shape)
+
+
+def _counted(step: Step, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     """Sort stably by any strict weak order: each element goes to the number of those that come before it."""
-    arrays = [jnp.moveaxis(value, axis, -1) for value in step.values]
+    arrays = [jnp.moveaxis(value, axis, -1) for value in values]
     size = arrays[0].shape[-1]
     rows = [array.reshape(-1, size) for array in arrays]
 
@@ -396,13 +449,8 @@ _SCATTERS: Mapping[str, Callable[..., Any]] = {
 
 def _scatter(step: Step) -> Any:
     """Update by indices; updates that lie outside are left out, as XLA does."""
-    if len(step.values) != 3:
-        raise step.refuse("a scatter into several arrays at once")
-    name = combiner(step)
-    if name not in _SCATTERS:
-        raise step.refuse("a scatter that combines by a computation of its own")
-    numbers = step.inst.scatter
-    indices, batching = _index_last(numbers, step.values[1], numbers.scatter_indices_batching_dims)
+    numbers, half = step.inst.scatter, len(step.values) // 2
+    indices, batching = _index_last(numbers, step.values[half], numbers.scatter_indices_batching_dims)
     dimensions = lax.ScatterDimensionNumbers(
         tuple(numbers.update_window_dims),
         tuple(numbers.inserted_window_dims),
@@ -410,8 +458,56 @@ def _scatter(step: Step) -> Any:
         tuple(numbers.operand_batching_dims),
         batching,
     )
-    mode = lax.GatherScatterMode.FILL_OR_DROP
-    return _SCATTERS[name](step.values[0], indices, step.values[2], dimensions, mode=mode)
+    arrays, updates = step.values[:half], step.values[half + 1 :]
+    rule = _SCATTERS.get(combiner(step) or "") if half == 1 else None
+    if rule is None:
+        results = _scattered(step, arrays, indices, updates, dimensions)
+        return results if half > 1 else results[0]
+    return rule(arrays[0], indices, updates[0], dimensions, mode=lax.GatherScatterMode.FILL_OR_DROP)
+
+
+def _scattered(
+    step: Step, arrays: Sequence[Any], indices: Any, updates: Sequence[Any], numbers: lax.ScatterDimensionNumbers
+) -> tuple[Any, ...]:
+    """Update several arrays, or by a computation of its own: one window after the other, as XLA's loop does."""
+    shape, rank = arrays[0].shape, updates[0].ndim
+    outer = [axis for axis in range(rank) if axis not in numbers.update_window_dims]
+    absent = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    kept = iter(numbers.update_window_dims)
+    window = [1 if axis in absent else updates[0].shape[next(kept)] for axis in range(len(shape))]
+    batches = [
+        lax.broadcasted_iota(indices.dtype, indices.shape[:-1], axis) for axis in numbers.scatter_indices_batching_dims
+    ]
+    vectors = jnp.concatenate([indices, *(batch[..., None] for batch in batches)], axis=-1)
+    vectors = vectors.reshape(-1, vectors.shape[-1])
+    axes = [*numbers.scatter_dims_to_operand_dims, *numbers.operand_batching_dims]
+    rows = [
+        lax.transpose(update, (*outer, *numbers.update_window_dims)).reshape(len(vectors), *window)
+        for update in updates
+    ]
+
+    def one_window(number: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        zero = np.zeros((), indices.dtype)
+        starts = [vectors[number, axes.index(axis)] if axis in axes else zero for axis in range(len(shape))]
+        inside = jnp.all(
+            jnp.stack(
+                [
+                    (start >= 0) & (start <= np.array(size - part, start.dtype))
+                    for start, size, part in zip(starts, shape, window, strict=True)
+                ]
+            )
+        )
+        starts = _inside(starts, shape, window)
+        old = [lax.dynamic_slice(array, starts, window) for array in arrays]
+        flat = [part.reshape(-1) for part in (*old, *(row[number] for row in rows))]
+        new = jax.vmap(step.called())(*flat)
+        results = new if isinstance(new, tuple) else (new,)
+        return tuple(
+            lax.dynamic_update_slice(array, jnp.where(inside, result.reshape(window), part), starts)
+            for array, result, part in zip(arrays, results, old, strict=True)
+        )
+
+    return tuple(lax.fori_loop(0, len(vectors), one_window, tuple(jnp.asarray(array) for array in arrays)))
 
 
 def _clamp(step: Step) -> Any:
@@ -421,7 +517,8 @@ def _clamp(step: Step) -> Any:
 def _rng_bit_generator(step: Step) -> Any:
     shape = step.inst.shape.tuple_shapes[1]
     dtype = step.program.dtype(step.inst, shape)
-    return lax.rng_bit_generator(step.values[0], tuple(shape.dimensions), dtype)
+    algorithm = lax.RandomAlgorithm(step.inst.rng_algorithm)
+    return lax.rng_bit_generator(step.values[0], tuple(shape.dimensions), dtype, algorithm)
 
 
 RULES: Mapping[str, Callable[[Step], Any]] = {
@@ -438,6 +535,7 @@ RULES: Mapping[str, Callable[[Step], Any]] = {
     "dot": _dot,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
+    "fft": _fft,
     "gather": _gather,
     "iota": _iota,
     "map": _map,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -21,12 +22,24 @@ _LISTS = {1: "preds", 4: "s32s", 5: "s64s", 8: "u32s", 9: "u64s", 11: "f32s", 12
 """The field of a literal that lists its elements as numbers; complex ones are two each."""
 
 _BYTES = {
-    2: "s8s", 3: "s16s", 6: "u8s", 7: "u16s", 10: "f16s", 16: "bf16s", 19: "f8e5m2s", 20: "f8e4m3fns",
+    2: "s8s", 3: "s16s", 6: "u8s", 7: "u16s", 10: "f16s", 16: "bf16s", 19: "f8e5m2s", 20: "f8e4m3fns", 21: "s4s",
+    22: "u4s", 23: "f8e4m3b11fnuzs", 24: "f8e5m2fnuzs", 25: "f8e4m3fnuzs", 26: "s2s", 27: "u2s", 28: "f8e4m3s",
+    29: "f8e3m4s", 32: "f4e2m1fns", 33: "f8e8m0fnus",
 }  # fmt: skip
-"""The field of a literal that has its elements as bytes."""
+"""The field of a literal that has its elements as bytes; each element of less than a byte has one of its own."""
 
-_HALVES = {21: "s4s", 22: "u4s"}
-"""The field of a literal that has two elements a byte, the first in the high half."""
+
+_NARROW = (21, 22, 26, 27)
+"""Integers of less than a byte."""
+
+
+def leaves(shape: Any) -> Iterator[Any]:
+    """Yield a shape, or those that a tuple's shape is of."""
+    if shape.tuple_shapes:
+        for part in shape.tuple_shapes:
+            yield from leaves(part)
+    else:
+        yield shape
 
 
 def dtype_of(shape: Any) -> np.dtype[Any] | None:
@@ -44,14 +57,16 @@ def literal_array(literal: Any) -> np.ndarray[Any, Any] | None:
     if kind in _LISTS:
         numbers = np.array(getattr(literal, _LISTS[kind]))
         if dtype.kind == "c":
-            numbers = numbers[0::2] + 1j * numbers[1::2]
+            numbers = numbers.astype(np.float64).view(np.complex128)  # a sum would make NaN of an infinite part
         flat = numbers.astype(dtype)
     elif kind in _BYTES:
-        flat = np.frombuffer(getattr(literal, _BYTES[kind]), dtype)
-    elif kind in _HALVES:
-        packed = np.frombuffer(getattr(literal, _HALVES[kind]), np.uint8)
-        halves = np.stack([packed >> 4, packed & 15], axis=-1).reshape(-1)[: int(np.prod(dims))].astype(np.int8)
-        flat = (np.where(halves > 7, halves - 16, halves) if kind == 21 else halves).astype(dtype)
+        packed: np.ndarray[Any, Any] = np.frombuffer(getattr(literal, _BYTES[kind]), np.uint8)
+        if packed.size != np.prod(dims, dtype=np.int64) * dtype.itemsize:
+            return None
+        if kind in _NARROW:  # the high bits are not said to be anything
+            high = 8 - ml_dtypes.iinfo(dtype).bits
+            packed = ((packed << high).view(np.int8) >> high) if kind in (21, 26) else packed << high >> high
+        flat = packed.astype(dtype) if kind in _NARROW else packed.view(dtype)
     else:
         return None
     order = tuple(reversed(literal.shape.layout.minor_to_major)) or tuple(range(len(dims)))
