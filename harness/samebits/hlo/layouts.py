@@ -199,6 +199,6 @@ def _exposes(source: Placement, target: Placement) -> bool:
     written = np.zeros(source.padded, bool)
     written[tuple(slice(size) for size in source.dims)] = True
     memory = np.zeros(math.prod(target.padded), bool)
-    held = to_memory(written, source.digits)[: memory.size]
-    memory[: held.size] = held
+    known = to_memory(written, source.digits)[: memory.size]
+    memory[: known.size] = known
     return not from_memory(memory, target)[tuple(slice(size) for size in target.dims)].all()

@@ -392,8 +392,8 @@ def _key(step: Step, values: Sequence[Any], parameter: int, root: int, total: bo
 
     def key(element: Any) -> Any:
         args = [element if at == parameter else None for at in range(2 * len(values))]
-        found = step.program.computation(number, args, root)
-        return _ordered(found) if total and jnp.issubdtype(found.dtype, jnp.floating) else found
+        result = step.program.computation(number, args, root)
+        return _ordered(result) if total and jnp.issubdtype(result.dtype, jnp.floating) else result
 
     plain = step.program.module.computations[number].instructions[root].opcode == "parameter" and not total
     return value if plain else jax.vmap(key)(value.reshape(-1)).reshape(value.shape)
