@@ -9,6 +9,7 @@ from samebits.cli import engine_options, options
 from samebits.cli.compare import CompareFunctionsOptions, FunctionsOptions, TwoFunctions
 from samebits.cli.declared import argument, given, option, spelled
 from samebits.errors import RequestError
+from samebits.schema.target import Target
 
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
@@ -117,7 +118,8 @@ def prove(chosen: ProveOptions) -> int:
         )
     from samebits.host import environment
 
-    environment.prepare(platform=chosen.driver_platform(None))
+    target = None if chosen.target is None else Target(name=chosen.target)
+    environment.prepare(platform=chosen.driver_platform(None), devices=None if target is None else target.cpu_devices)
     settings = chosen.engine_settings()
     if MODEL in chosen.pairs:
         return options.run("prove_model_run:prove_model", chosen, settings)

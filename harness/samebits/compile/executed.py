@@ -237,7 +237,7 @@ class CompiledPrograms:
             CouldNotRun: it cannot be traced or compiled.
         """
         if name not in self.made:
-            # Asked for while jax traces what runs them: what another thread traces is no part of that.
+            # Asked for while jax traces what runs them: another thread traces apart from it.
             self.made[name] = self.thread.submit(self._make, self.places[name]).result()
         return self.made[name]
 

@@ -1,4 +1,4 @@
-"""`samebits.compare_programs`: what a compiler makes of two functions, without running them."""
+"""What a compiler makes of two functions, side by side; and of one function, run beside what was written."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def run_compiled(
     chosen = Target(name=target)
     request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})
     pair, layout = pair_of(request), spread(mesh or REPLICATED, len(devices(chosen)))
-    pair = replace(pair, meshes=(), wide_meshes=(layout.id,))
+    pair = replace(pair, name=request.options.name or pair.reference_name, meshes=(), wide_meshes=(layout.id,))
     programs = session().use(pair.name)
     pair, notes = with_gradients(pair, programs, layout.abstract(pair.modes[0]))
     both = compiled_pair(pair, target, compiler_options, (pair.reference_name,))

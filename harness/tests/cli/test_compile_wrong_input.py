@@ -38,6 +38,19 @@ MESSAGES = {
         ("--target", "v7x:2x2x1"),
         "target 'v7x:2x2x1' is unknown; did you mean 'tpu7x:2x2x1'?",
     ),
+    "a run without a target": (("--run",), "--run takes one --target, such as v5p:2x2x1; got none"),
+    "a run for two targets": (
+        ("--run", "--target", "cpu", "--target", "cpu:8"),
+        "--run takes one --target, such as v5p:2x2x1; got cpu, cpu:8",
+    ),
+    "a run with an option": (
+        ("--run", "--target", "cpu:8", "--option", "xla_cpu_enable_fast_math=true"),
+        "--run takes --target, --case, --variant and --direction; leave out --option and --tune",
+    ),
+    "a run on no mesh of that size": (
+        ("reorder", "--run", "--target", "cpu:8"),
+        "pair 'reorder' has no mesh of the 8 devices of target 'cpu:8'; its meshes are data1",
+    ),
     "unknown pair": (("reordr",), "pair 'reordr' is unknown; did you mean reorder?"),
     "unknown pair and a case": (("reordr", "--case", "real"), "pair 'reordr' is unknown; did you mean reorder?"),
     "without real sizes": (
