@@ -137,10 +137,10 @@ class RunnableProgram:
         # jit may keep arguments that no equation uses.
         count = module.parameter_count
         taken = taken if count == len(taken) else tuple(range(count))
-        given = jax.tree.leaves(compiled.input_shardings)
-        if len(given) not in (count, len(traced.jaxpr.in_avals)) or count > len(traced.jaxpr.in_avals):
-            raise CouldNotRun(f"the compiled program has {count} parameters, and jax states {len(given)} shardings")
-        shardings = given if len(given) == count else [given[number] for number in taken]
+        stated = jax.tree.leaves(compiled.input_shardings)
+        if len(stated) not in (count, len(traced.jaxpr.in_avals)) or count > len(traced.jaxpr.in_avals):
+            raise CouldNotRun(f"the compiled program has {count} parameters, and jax states {len(stated)} shardings")
+        shardings = stated if len(stated) == count else [stated[number] for number in taken]
         types = [traced.jaxpr.in_avals[number] for number in taken]
         results = jax.tree.leaves(compiled.output_shardings)
         return cls(
@@ -218,7 +218,7 @@ class _Both:
     compiled: RunnableProgram
 
 
-class CompiledPrograms:
+class TargetPrograms:
     """The programs of a pair for a target, each made once, before jax traces what runs them."""
 
     def __init__(self, pair: Pair, target: Target, options: Mapping[str, str]) -> None:
@@ -341,9 +341,9 @@ class CompiledPrograms:
         )
 
 
-def programs_of(pair: Pair) -> CompiledPrograms:
+def programs_of(pair: Pair) -> TargetPrograms:
     """Return the programs of a compiled pair."""
-    programs: CompiledPrograms = pair.reference.__self__  # type: ignore[union-attr]
+    programs: TargetPrograms = pair.reference.__self__  # type: ignore[union-attr]
     return programs
 
 
@@ -354,9 +354,9 @@ def guilty_notes(pair: Pair, findings: Iterable[Finding]) -> list[str]:
     for finding in wrong[:GUILTY]:
         case, mesh = pair.case(finding.place.case), MeshSpec.parse(finding.place.mesh)
         record = next(iter(records(pair, case, finding.place.dtype, mesh).values()))
-        found = programs_of(pair).guilty(case.id, finding.place.leaf, record)
-        if found is not None:
-            notes.append(f"{case.id}, {finding.place.leaf}: {found}")
+        guilty = programs_of(pair).guilty(case.id, finding.place.leaf, record)
+        if guilty is not None:
+            notes.append(f"{case.id}, {finding.place.leaf}: {guilty}")
     return notes
 
 
@@ -385,7 +385,7 @@ def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = N
     """
     chosen = Target(name=target)
     count = len(devices(chosen))
-    programs = CompiledPrograms(pair, chosen, options or {})
+    programs = TargetPrograms(pair, chosen, options or {})
     meshes = [mesh for mesh in (*pair.meshes, *pair.wide_meshes) if MeshSpec.parse(mesh).devices == count]
     programs.places.update({place.id: place for place in _places(pair, meshes, sides)})
     cases = [_case(place) for place in programs.places.values()]

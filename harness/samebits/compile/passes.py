@@ -73,7 +73,7 @@ def guilty_pass(program: Lowered, options: dict[str, str], is_wrong: IsWrong) ->
     """
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         compile_lowered(program, {**options, "xla_dump_to": folder, **_DUMPS})  # type: ignore[dict-item]
-        snapshots = sorted(_snapshots(Path(folder)), key=lambda found: found[0])
+        snapshots = sorted(_snapshots(Path(folder)), key=lambda snapshot: snapshot[0])
         modules = [(name, path) for _, name, path in snapshots]
         ran, first = _first_wrong([path for _, path in modules], is_wrong)
     if first is None:

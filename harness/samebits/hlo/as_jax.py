@@ -24,9 +24,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from samebits.errors import CouldNotRun
 from samebits.hlo import collectives, operations
 from samebits.hlo.module import HloComputation, HloModule, Instruction
+from samebits.hlo.steps import HloStep, Untranslated
 from samebits.hlo.types import dtype_of, leaves
 
 PARTITIONS = collectives.PARTITIONS
@@ -60,65 +60,17 @@ _TOKEN_CALLS = ("PrepareAsyncCallStart", "PrepareAsyncCallDone")
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedOperation:
     """The result of an asynchronous operation that was started, until its end takes it."""
 
     result: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Suspended:
+class SuspendedCall:
     """An asynchronous call that was started without operands, which its update takes."""
 
     computation: int
-
-
-class Untranslated(CouldNotRun):
-    """An instruction has no meaning here.
-
-    Args:
-        instruction: its name in the module.
-    """
-
-    def __init__(self, instruction: Instruction, why: str) -> None:
-        self.instruction = instruction.name
-        super().__init__(f"the compiled program cannot be run: instruction '{instruction.name}': {why}")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One instruction with the values of its operands.
-
-    Args:
-        inst: the instruction.
-        values: of its operands.
-        shapes: of its operands, as the module has them.
-        program: the translation that it is part of.
-    """
-
-    inst: Instruction
-    values: Sequence[Any]
-    shapes: Sequence[Any]
-    program: PartitionProgram
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """Return the dimensions of the result."""
-        return tuple(self.inst.shape.dimensions)
-
-    @property
-    def dtype(self) -> Any:
-        """Return the dtype of the result."""
-        return self.program.dtype(self.inst, self.inst.shape)
-
-    def called(self, number: int = 0) -> Callable[..., Any]:
-        """Return one of the computations that the instruction calls, as a function of its parameters."""
-        computation = self.inst.called_computation_ids[number]
-        return lambda *args: self.program.computation(computation, args)
-
-    def refuse(self, why: str) -> Untranslated:
-        """Return the error that names this instruction."""
-        return Untranslated(self.inst, why)
 
 
 class PartitionProgram:
@@ -160,10 +112,10 @@ class PartitionProgram:
                 known[inst.id] = args[inst.parameter_number]
                 continue
             with jax.named_scope(self.module.origin(inst).scope()):
-                known[inst.id] = self._as_declared(inst, self._one(Step(inst, values, shapes, self)))
+                known[inst.id] = self._as_declared(inst, self._one(HloStep(inst, values, shapes, self)))
         return known[root]
 
-    def _one(self, step: Step) -> Any:
+    def _one(self, step: HloStep) -> Any:
         rule = _RULES.get(step.inst.opcode)
         if rule is None:
             raise step.refuse(f"opcode '{step.inst.opcode}' has no meaning here")
@@ -211,55 +163,55 @@ def _needed(computation: HloComputation, root: int) -> list[Instruction]:
     return [inst for inst in computation.instructions.values() if inst.id in wanted]
 
 
-def _first(step: Step) -> Any:
+def _first(step: HloStep) -> Any:
     return step.values[0]
 
 
-def _element(step: Step) -> Any:
+def _element(step: HloStep) -> Any:
     value = step.values[0]
-    if isinstance(value, Started):
+    if isinstance(value, StartedOperation):
         # A start returns its operand and its result; further parts are contexts, which nothing computes with.
         value = (None, value.result)
     return value[step.inst.tuple_index]
 
 
-def _call(step: Step) -> Any:
+def _call(step: HloStep) -> Any:
     return step.called()(*step.values)
 
 
-def _async_start(step: Step) -> Any:
+def _async_start(step: HloStep) -> Any:
     number = step.inst.called_computation_ids[0]
     wanted = sum(inst.opcode == "parameter" for inst in step.program.module.computations[number].instructions.values())
     if wanted != len(step.values):
-        return Suspended(number)
-    return Started(step.program.computation(number, step.values))
+        return SuspendedCall(number)
+    return StartedOperation(step.program.computation(number, step.values))
 
 
-def _async_update(step: Step) -> Any:
+def _async_update(step: HloStep) -> Any:
     started, *operands = step.values
-    if isinstance(started, Suspended):
-        return Started(step.program.computation(started.computation, operands))
+    if isinstance(started, SuspendedCall):
+        return StartedOperation(step.program.computation(started.computation, operands))
     return started
 
 
-def _done(step: Step) -> Any:
+def _done(step: HloStep) -> Any:
     value = step.values[0]
-    if isinstance(value, Suspended):
+    if isinstance(value, SuspendedCall):
         return step.program.computation(value.computation, step.values[1:])
-    return value.result if isinstance(value, Started) else value
+    return value.result if isinstance(value, StartedOperation) else value
 
 
-def _copy_start(step: Step) -> Any:
-    return Started(step.values[0])
+def _copy_start(step: HloStep) -> Any:
+    return StartedOperation(step.values[0])
 
 
-def _while(step: Step) -> Any:
+def _while(step: HloStep) -> Any:
     """Run a loop, whose body comes before its condition among what it calls."""
     start = jax.tree.map(jnp.asarray, step.values[0])
     return lax.while_loop(step.called(1), step.called(0), start)
 
 
-def _conditional(step: Step) -> Any:
+def _conditional(step: HloStep) -> Any:
     """Take a branch by a predicate, whose first branch is for true, or by an index, whose last is for all others."""
     index, *operands = step.values
     branches = [step.called(number) for number in range(len(operands))]
@@ -272,7 +224,7 @@ def _conditional(step: Step) -> Any:
     )
 
 
-def _custom_call(step: Step) -> Any:
+def _custom_call(step: HloStep) -> Any:
     target = step.inst.custom_call_target
     if target in _UNWRITTEN_CALLS:
         return step.program.empty(step.inst, step.inst.shape)
@@ -287,11 +239,11 @@ def _custom_call(step: Step) -> Any:
     raise step.refuse(f"custom call '{target}' has no meaning here")
 
 
-def _started(rule: Callable[[Step], Any]) -> Callable[[Step], Started]:
-    return lambda step: Started(rule(step))
+def _started(rule: Callable[[HloStep], Any]) -> Callable[[HloStep], StartedOperation]:
+    return lambda step: StartedOperation(rule(step))
 
 
-_RULES: Mapping[str, Callable[[Step], Any]] = {
+_RULES: Mapping[str, Callable[[HloStep], Any]] = {
     **operations.RULES,
     **collectives.RULES,
     **{f"{opcode}-start": _started(rule) for opcode, rule in collectives.RULES.items()},

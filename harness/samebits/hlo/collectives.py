@@ -11,23 +11,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from samebits.hlo.operations import reduced
-
-if TYPE_CHECKING:
-    from samebits.hlo.as_jax import Step
+from samebits.hlo.steps import HloStep
 
 PARTITIONS = "partitions"
 
 _Table = np.ndarray[Any, Any]
 
 
-def groups(step: Step) -> _Table:
+def groups(step: HloStep) -> _Table:
     """Return the partitions of each group, one group a row, in whichever form the module has them.
 
     Raises:
@@ -80,7 +78,7 @@ def _of_mesh(form: Any) -> _Table:
     return grid.transpose(*first, *last).reshape(-1, members)
 
 
-def _gathered(step: Step, value: Any) -> tuple[Any, _Table]:
+def _gathered(step: HloStep, value: Any) -> tuple[Any, _Table]:
     """Return the values of all partitions by group and place in it, and the groups."""
     table = groups(step)
     everything = lax.all_gather(value, PARTITIONS)
@@ -107,16 +105,16 @@ def _place(table: _Table) -> Any:
     return jnp.asarray(place)[lax.axis_index(PARTITIONS)]
 
 
-def _result(step: Step, parts: list[Any]) -> Any:
+def _result(step: HloStep, parts: list[Any]) -> Any:
     return tuple(parts) if len(parts) > 1 or (step.inst.shape.tuple_shapes and _is_tuple(step)) else parts[0]
 
 
-def _is_tuple(step: Step) -> bool:
+def _is_tuple(step: HloStep) -> bool:
     """Return whether a collective of one operand returns a tuple of one; a start's tuple is another one."""
     return not step.inst.opcode.endswith("-start")
 
 
-def _all_reduce(step: Step) -> Any:
+def _all_reduce(step: HloStep) -> Any:
     parts = []
     for value in step.values:
         by_group, table = _gathered(step, value)
@@ -124,7 +122,7 @@ def _all_reduce(step: Step) -> Any:
     return _result(step, parts)
 
 
-def _all_gather(step: Step) -> Any:
+def _all_gather(step: HloStep) -> Any:
     axis = step.inst.dimensions[0]
     parts = []
     for value in step.values:
@@ -135,7 +133,7 @@ def _all_gather(step: Step) -> Any:
     return _result(step, parts)
 
 
-def _reduce_scatter(step: Step) -> Any:
+def _reduce_scatter(step: HloStep) -> Any:
     axis = step.inst.dimensions[0]
     parts = []
     for value in step.values:
@@ -146,7 +144,7 @@ def _reduce_scatter(step: Step) -> Any:
     return _result(step, parts)
 
 
-def _all_to_all(step: Step) -> Any:
+def _all_to_all(step: HloStep) -> Any:
     """Exchange: of one array with a split dimension, or of a tuple with one array for each member."""
     if not step.inst.dimensions:
         by_group = [_gathered(step, value) for value in step.values]
@@ -162,7 +160,7 @@ def _all_to_all(step: Step) -> Any:
     return jnp.moveaxis(mine, 0, axis).reshape(value.shape)
 
 
-def _permute(step: Step) -> Any:
+def _permute(step: HloStep) -> Any:
     """Send along pairs; what receives nothing is zero."""
     source = np.full(step.program.partitions, -1)
     for pair in step.inst.source_target_pairs:
@@ -176,7 +174,7 @@ def _permute(step: Step) -> Any:
     return _result(step, parts)
 
 
-def _broadcast(step: Step) -> Any:
+def _broadcast(step: HloStep) -> Any:
     parts = []
     for value in step.values:
         by_group, table = _gathered(step, value)
@@ -184,7 +182,7 @@ def _broadcast(step: Step) -> Any:
     return _result(step, parts)
 
 
-def _ragged_all_to_all(step: Step) -> Any:
+def _ragged_all_to_all(step: HloStep) -> Any:
     """Send segments of rows to each member: where they start, how many rows, and where they go in its output."""
     rows, output, *numbers = step.values
     by_group, table = _gathered(step, rows)
@@ -205,15 +203,15 @@ def _ragged_all_to_all(step: Step) -> Any:
     return result
 
 
-def _partition_id(step: Step) -> Any:
+def _partition_id(step: HloStep) -> Any:
     return lax.axis_index(PARTITIONS).astype(step.dtype)
 
 
-def _replica_id(step: Step) -> Any:
+def _replica_id(step: HloStep) -> Any:
     return np.zeros((), step.dtype)
 
 
-RULES: Mapping[str, Callable[[Step], Any]] = {
+RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "all-gather": _all_gather,
     "all-reduce": _all_reduce,
     "all-to-all": _all_to_all,

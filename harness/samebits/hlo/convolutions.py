@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-if TYPE_CHECKING:
-    from samebits.hlo.as_jax import Step
+from samebits.hlo.steps import HloStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class _Spatial:
     rhs: Sequence[int]
 
 
-def convolution(step: Step) -> Any:
+def convolution(step: HloStep) -> Any:
     """Return the convolution of two arrays."""
     numbers, inst = step.inst.convolution, step.inst
     lhs, rhs = step.values
@@ -95,7 +94,7 @@ def _spatial(dim: Any, lhs: int, rhs: int, out: int) -> _Spatial | None:
     return None
 
 
-def _product(step: Step, forms: Sequence[_Spatial]) -> Any:
+def _product(step: HloStep, forms: Sequence[_Spatial]) -> Any:
     numbers = step.inst.convolution
     lhs, rhs = (jnp.asarray(value) for value in step.values)
     lhs_batch, rhs_batch, lhs_sum, rhs_sum = [], [], [numbers.lhs_feature], [numbers.rhs_input]

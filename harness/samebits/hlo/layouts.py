@@ -153,18 +153,18 @@ def _move(value: Any, source: Placement, target: Placement) -> Any:
 def _common(first: Sequence[Digit], second: Sequence[Digit]) -> list[tuple[int, int, int]] | None:
     """Return digits that make up those of both: how many values, and the weights in both."""
     left, right = ([digit for digit in digits if digit[0] != 1] for digits in (first, second))
-    found = []
+    common = []
     while left and right:
         (size, weight), (other, step) = left.pop(), right.pop()
         both = math.gcd(size, other)
         if both not in (size, other):
             return None
-        found.append((both, weight, step))
+        common.append((both, weight, step))
         if size > both:
             left.append((size // both, weight * both))
         if other > both:
             right.append((other // both, step * both))
-    return None if left or right else found
+    return None if left or right else common
 
 
 def _merged(digits: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

@@ -6,7 +6,7 @@ Source: XLA, "Operation semantics".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,8 @@ from samebits.errors import CouldNotRun
 from samebits.hlo import layouts
 from samebits.hlo.convolutions import convolution
 from samebits.hlo.module import HloComputation, copy_of
+from samebits.hlo.steps import HloStep
 from samebits.hlo.types import literal_array
-
-if TYPE_CHECKING:
-    from samebits.hlo.as_jax import Step
 
 _ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
     "abs": lax.abs, "acos": lax.acos, "acosh": lax.acosh, "add": lax.add, "and": lax.bitwise_and, "asin": lax.asin,
@@ -52,7 +50,7 @@ _BOTH: Mapping[str, Callable[..., Any]] = {
 """The operations by which a reduction combines two values, where the computation that it calls is one of them."""
 
 
-def combiner(step: Step, number: int = 0) -> str | None:
+def combiner(step: HloStep, number: int = 0) -> str | None:
     """Return the opcode of the one operation by which a called computation combines its two parameters; else None.
 
     Casts around it are left out: they say in which precision the values are combined.
@@ -74,27 +72,27 @@ def combiner(step: Step, number: int = 0) -> str | None:
     return str(root.opcode) if taken == [0, 1] else None
 
 
-def combine(step: Step, number: int = 0) -> Callable[..., Any]:
+def combine(step: HloStep, number: int = 0) -> Callable[..., Any]:
     """Return the function by which a called computation combines: of `jax.lax` where it is a plain operation."""
     plain = _BOTH.get(combiner(step, number) or "")
     return plain if plain is not None else step.called(number)
 
 
-def _constant(step: Step) -> Any:
+def _constant(step: HloStep) -> Any:
     array = literal_array(step.inst.literal)
     if array is None:
         raise step.refuse(f"a constant of element type {step.inst.shape.element_type} cannot be read")
     return array
 
 
-def _elementwise(step: Step) -> Any:
+def _elementwise(step: HloStep) -> Any:
     opcode, values = step.inst.opcode, step.values
     if values[0].dtype == np.bool_ and opcode in _OF_PREDICATES:
         return _OF_PREDICATES[opcode](*values)
     return _ELEMENTWISE[opcode](*values)
 
 
-def _compare(step: Step) -> Any:
+def _compare(step: HloStep) -> Any:
     direction = step.inst.comparison_direction
     first, second = step.values
     if step.inst.comparison_type != "TOTALORDER" or not jnp.issubdtype(first.dtype, jnp.floating):
@@ -108,22 +106,22 @@ def _ordered(value: Any) -> Any:
     return jnp.where(bits < 0, bits ^ np.array(jnp.iinfo(bits.dtype).max, bits.dtype), bits)
 
 
-def _select(step: Step) -> Any:
+def _select(step: HloStep) -> Any:
     predicate, yes, no = step.values
     if np.ndim(predicate) == 0 and np.ndim(yes):
         predicate = jnp.broadcast_to(predicate, np.shape(yes))
     return lax.select(predicate, yes.astype(step.dtype), no.astype(step.dtype))
 
 
-def _convert(step: Step) -> Any:
+def _convert(step: HloStep) -> Any:
     return lax.convert_element_type(step.values[0], step.dtype)
 
 
-def _reduce_precision(step: Step) -> Any:
+def _reduce_precision(step: HloStep) -> Any:
     return lax.reduce_precision(step.values[0], step.inst.exponent_bits, step.inst.mantissa_bits)
 
 
-def cast(step: Step) -> Any:
+def cast(step: HloStep) -> Any:
     """Cast bytes, of several arrays in their order, to another shape through the layouts of all."""
     kind, target = step.dtype, layouts.Placement.of(step.inst.shape)
     sources = [source for shape in step.shapes if (source := layouts.Placement.of(shape)) is not None]
@@ -142,44 +140,44 @@ def cast(step: Step) -> Any:
     return result
 
 
-def _bitcast_convert(step: Step) -> Any:
+def _bitcast_convert(step: HloStep) -> Any:
     value = step.values[0]
     same = np.dtype(np.bool_) in (value.dtype, step.dtype) and value.dtype.itemsize == step.dtype.itemsize
     return value.astype(step.dtype) if same else lax.bitcast_convert_type(value, step.dtype)
 
 
-def _reshape(step: Step) -> Any:
+def _reshape(step: HloStep) -> Any:
     return lax.reshape(step.values[0], step.dims)
 
 
-def _transpose(step: Step) -> Any:
+def _transpose(step: HloStep) -> Any:
     return lax.transpose(step.values[0], tuple(step.inst.dimensions))
 
 
-def _broadcast(step: Step) -> Any:
+def _broadcast(step: HloStep) -> Any:
     where = tuple(step.inst.dimensions)
     order = np.argsort(where)
     value = step.values[0] if list(order) == [*range(len(where))] else lax.transpose(step.values[0], tuple(order))
     return lax.broadcast_in_dim(value, step.dims, tuple(sorted(where)))
 
 
-def _iota(step: Step) -> Any:
+def _iota(step: HloStep) -> Any:
     return lax.broadcasted_iota(step.dtype, step.dims, step.inst.dimensions[0])
 
 
-def _slice(step: Step) -> Any:
+def _slice(step: HloStep) -> Any:
     parts = step.inst.slices
     starts, limits, strides = ([getattr(part, name) for part in parts] for name in ("start", "limit", "stride"))
     return lax.slice(step.values[0], starts, limits, strides)
 
 
-def _dynamic_slice(step: Step) -> Any:
+def _dynamic_slice(step: HloStep) -> Any:
     operand, *starts = step.values
     sizes = tuple(step.inst.dynamic_slice_sizes)
     return lax.dynamic_slice(operand, _inside(starts, operand.shape, sizes), sizes)
 
 
-def _dynamic_update_slice(step: Step) -> Any:
+def _dynamic_update_slice(step: HloStep) -> Any:
     operand, update, *starts = step.values
     return lax.dynamic_update_slice(operand, update, _inside(starts, operand.shape, update.shape))
 
@@ -196,32 +194,32 @@ def _inside(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -
     ]
 
 
-def _concatenate(step: Step) -> Any:
+def _concatenate(step: HloStep) -> Any:
     return lax.concatenate(step.values, step.inst.dimensions[0])
 
 
-def _reverse(step: Step) -> Any:
+def _reverse(step: HloStep) -> Any:
     return lax.rev(step.values[0], tuple(step.inst.dimensions))
 
 
-def _pad(step: Step) -> Any:
+def _pad(step: HloStep) -> Any:
     parts = [(part.low, part.high, part.interior) for part in step.inst.padding.dimensions]
     value, filler = (value.astype(step.dtype) for value in step.values)
     return lax.pad(value, filler, parts)
 
 
-def _dot(step: Step) -> Any:
+def _dot(step: HloStep) -> Any:
     numbers = step.inst.dot
     contracting = tuple(numbers.lhs_contracting), tuple(numbers.rhs_contracting)
     batch = tuple(numbers.lhs_batch), tuple(numbers.rhs_batch)
     return lax.dot_general(step.values[0], step.values[1], (contracting, batch), preferred_element_type=step.dtype)
 
 
-def _fft(step: Step) -> Any:
+def _fft(step: HloStep) -> Any:
     return lax.fft(step.values[0], lax.FftType(step.inst.fft_type), tuple(step.inst.fft_length))
 
 
-def _map(step: Step) -> Any:
+def _map(step: HloStep) -> Any:
     flat = jax.vmap(step.called())(*(jnp.ravel(value) for value in step.values))
     return jnp.reshape(flat, step.dims)
 
@@ -231,7 +229,7 @@ _REDUCERS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _reduce(step: Step) -> Any:
+def _reduce(step: HloStep) -> Any:
     """Reduce by any computation, of several arrays at once."""
     half = len(step.values) // 2
     arrays, starts = step.values[:half], step.values[half:]
@@ -242,7 +240,7 @@ def _reduce(step: Step) -> Any:
     return tuple(lax.reduce(tuple(arrays), tuple(starts), lambda a, b: tuple(computation(*a, *b)), over))
 
 
-def reduced(step: Step, array: Any, start: Any, over: tuple[int, ...]) -> Any:
+def reduced(step: HloStep, array: Any, start: Any, over: tuple[int, ...]) -> Any:
     """Reduce one array over dimensions by the computation that an instruction calls, from a start value or None."""
     both = combine(step)
     name = combiner(step) or ""
@@ -279,7 +277,7 @@ def _identity(name: str, dtype: Any) -> Any:
     return np.array(values[name], dtype) if name in values else None
 
 
-def _reduce_window(step: Step) -> Any:
+def _reduce_window(step: HloStep) -> Any:
     half = len(step.values) // 2
     dims = step.inst.window.dimensions
     size, stride, base, dilation = (
@@ -294,12 +292,12 @@ def _reduce_window(step: Step) -> Any:
     return tuple(lax.reduce_window(arrays, starts, both, size, stride, padding, base, dilation))
 
 
-def _sort(step: Step) -> Any:
+def _sort(step: HloStep) -> Any:
     ordered = _sorted(step, step.values, step.inst.dimensions[0])
     return ordered if step.inst.shape.tuple_shapes else ordered[0]
 
 
-def top_k(step: Step) -> tuple[Any, Any]:
+def top_k(step: HloStep) -> tuple[Any, Any]:
     """Return the first values in the order of the comparison that is called, and where they were."""
     value, shape = step.values[0], step.inst.shape.tuple_shapes[0]
     axis = value.ndim - 1
@@ -310,7 +308,7 @@ def top_k(step: Step) -> tuple[Any, Any]:
     return first, second
 
 
-def _sorted(step: Step, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+def _sorted(step: HloStep, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     """Sort stably by any comparison: by keys where the comparison is of some, else by counting what comes before."""
     computation = step.program.module.computations[step.inst.called_computation_ids[0]]
     keys = _sort_keys(computation, computation.root)
@@ -386,7 +384,7 @@ def _form(computation: HloComputation, number: int) -> Any:
     return inst.SerializeToString(deterministic=True), operands
 
 
-def _key(step: Step, values: Sequence[Any], parameter: int, root: int, total: bool) -> Any:
+def _key(step: HloStep, values: Sequence[Any], parameter: int, root: int, total: bool) -> Any:
     """Evaluate the key of a comparison for all elements."""
     value, number = values[parameter // 2], step.inst.called_computation_ids[0]
 
@@ -399,7 +397,7 @@ def _key(step: Step, values: Sequence[Any], parameter: int, root: int, total: bo
     return value if plain else jax.vmap(key)(value.reshape(-1)).reshape(value.shape)
 
 
-def _counted(step: Step, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+def _counted(step: HloStep, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     """Sort stably by any strict weak order: each element goes to the number of those that come before it."""
     arrays = [jnp.moveaxis(value, axis, -1) for value in values]
     size = arrays[0].shape[-1]
@@ -427,7 +425,7 @@ def _index_last(numbers: Any, indices: Any, batching: Sequence[int]) -> tuple[An
     return moved, tuple(dim - (dim > vector) for dim in batching)
 
 
-def _gather(step: Step) -> Any:
+def _gather(step: HloStep) -> Any:
     numbers = step.inst.gather
     indices, batching = _index_last(numbers, step.values[1], numbers.start_indices_batching_dims)
     dimensions = lax.GatherDimensionNumbers(
@@ -447,7 +445,7 @@ _SCATTERS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _scatter(step: Step) -> Any:
+def _scatter(step: HloStep) -> Any:
     """Update by indices; updates that lie outside are left out, as XLA does."""
     numbers, half = step.inst.scatter, len(step.values) // 2
     indices, batching = _index_last(numbers, step.values[half], numbers.scatter_indices_batching_dims)
@@ -467,7 +465,7 @@ def _scatter(step: Step) -> Any:
 
 
 def _scattered(
-    step: Step, arrays: Sequence[Any], indices: Any, updates: Sequence[Any], numbers: lax.ScatterDimensionNumbers
+    step: HloStep, arrays: Sequence[Any], indices: Any, updates: Sequence[Any], numbers: lax.ScatterDimensionNumbers
 ) -> tuple[Any, ...]:
     """Update several arrays, or by a computation of its own: one window after the other, as XLA's loop does."""
     shape, rank = arrays[0].shape, updates[0].ndim
@@ -510,18 +508,18 @@ def _scattered(
     return tuple(lax.fori_loop(0, len(vectors), one_window, tuple(jnp.asarray(array) for array in arrays)))
 
 
-def _clamp(step: Step) -> Any:
+def _clamp(step: HloStep) -> Any:
     return lax.clamp(*step.values)
 
 
-def _rng_bit_generator(step: Step) -> Any:
+def _rng_bit_generator(step: HloStep) -> Any:
     shape = step.inst.shape.tuple_shapes[1]
     dtype = step.program.dtype(step.inst, shape)
     algorithm = lax.RandomAlgorithm(step.inst.rng_algorithm)
     return lax.rng_bit_generator(step.values[0], tuple(shape.dimensions), dtype, algorithm)
 
 
-RULES: Mapping[str, Callable[[Step], Any]] = {
+RULES: Mapping[str, Callable[[HloStep], Any]] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     "bitcast": cast,
     "bitcast-convert": _bitcast_convert,

@@ -142,7 +142,7 @@ COMPILED = "the compiled program"
 """In place of a file, where the compiler does not say where an instruction comes from."""
 
 
-class _Frame(NamedTuple):
+class _NotedPlace(NamedTuple):
     """A place that a compiler noted."""
 
     file_name: str
@@ -160,7 +160,7 @@ def frame_of(equation: Any) -> Any:
     """The innermost stack frame of the code that was traced, with a file where one has; None where it is not known."""
     instruction = instruction_of(equation)
     if instruction is not None:
-        return _Frame(instruction.file or COMPILED, instruction.line)
+        return _NotedPlace(instruction.file or COMPILED, instruction.line)
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
     frames = getattr(traceback, "frames", ())
     with_file = next((frame for frame in frames if not is_machinery(frame.file_name)), None)

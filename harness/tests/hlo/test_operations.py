@@ -10,8 +10,8 @@ import pytest
 from jax import lax
 
 from samebits.hlo import as_jax
-from samebits.hlo.as_jax import Untranslated
 from samebits.hlo.module import HloModule
+from samebits.hlo.steps import Untranslated
 from tests.hlo.execution import compiled
 
 RANDOM = np.random.default_rng(0)

@@ -10,8 +10,9 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from samebits.hlo.as_jax import FILLERS, PARTITIONS, PartitionProgram, Untranslated
+from samebits.hlo.as_jax import FILLERS, PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule, copy_of, parse_module
+from samebits.hlo.steps import Untranslated
 from tests.hlo.execution import Compiled, compiled
 from tests.hlo.test_collectives import mesh
 

@@ -1,0 +1,109 @@
+"""The search for the pass of a compiler that makes a program wrong, on a compiler that is planted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from samebits.compile import passes
+from samebits.errors import CouldNotRun
+from samebits.hlo.module import HloModule
+
+ORDER = ("spmd-partitioning", "algsimp", "mover", "dce", "fusion", "copy-insertion")
+
+
+def module_bytes(right: bool) -> bytes:
+    function = jnp.sin if right else jnp.cos
+    executable: Any = jax.jit(function).lower(jax.ShapeDtypeStruct((2,), jnp.float32)).compile().runtime_executable()
+    serialised: bytes = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
+    return serialised
+
+
+def is_wrong(module: HloModule) -> bool:
+    opcodes = {inst.opcode for _, inst in module.instructions()}
+    if not opcodes & {"sine", "cosine"}:
+        raise CouldNotRun("not partitioned yet")
+    return "cosine" in opcodes
+
+
+class Compiled:
+    """A program, as jax has it."""
+
+    def __init__(self, serialised: bytes) -> None:
+        self.serialised = serialised
+
+    def runtime_executable(self) -> Any:
+        return self
+
+    def hlo_modules(self) -> list[Any]:
+        return [self]
+
+    def as_serialized_hlo_module_proto(self) -> bytes:
+        return self.serialised
+
+
+class Compiler:
+    """Writes a module after each pass; those from `guilty` on are wrong, unless it is left out and can be."""
+
+    def __init__(self, guilty: str | None, *, optional: bool = True, early: int = 1) -> None:
+        self.guilty, self.optional, self.early = guilty, optional, early
+        self.right, self.wrong = module_bytes(True), module_bytes(False)
+        blank: Any = jax.jit(jnp.negative).lower(jax.ShapeDtypeStruct((2,), jnp.float32)).compile().runtime_executable()
+        self.blank: bytes = blank.hlo_modules()[0].as_serialized_hlo_module_proto()
+
+    def __call__(self, program: Any, options: Mapping[str, Any]) -> Compiled:
+        left_out = str(options.get(passes.DISABLE, "")).split(",")
+        if self.guilty in left_out and not self.optional:
+            raise CouldNotRun("the pass is needed")
+        guilty = None if self.guilty in left_out else self.guilty
+        start = len(ORDER) if guilty is None else ORDER.index(guilty)
+        for number, name in enumerate(ORDER if "xla_dump_to" in options else ()):
+            serialised = self.wrong if number >= start else self.right
+            if number < self.early:
+                serialised = self.blank
+            length = len(serialised)
+            prefix = bytes([0x0A]) + varint(length)
+            path = Path(options["xla_dump_to"]) / f"module_0000.jit_f.{number:04d}.main.after_{name}.before_next.hlo.pb"
+            path.write_bytes(prefix + serialised)
+        return Compiled(self.wrong if guilty is not None else self.right)
+
+
+def varint(number: int) -> bytes:
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def search(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> passes.GuiltyPass | None:
+    monkeypatch.setattr(passes, "compile_lowered", compiler)
+    return passes.guilty_pass(None, {}, is_wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ORDER[1:])
+def test_the_pass_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = search(Compiler(name), monkeypatch)
+    assert found is not None and (found.name, found.heals, found.written) == (name, True, len(ORDER))
+    assert found.before == ORDER[ORDER.index(name) - 1] and found.ran <= 3
+    assert str(found) == (
+        f"the pass '{name}' makes it wrong (right after {found.before}; {found.ran} of 6 modules run); right without "
+        f"it: compiler option xla_disable_hlo_passes={name}"
+    )
+
+
+def test_a_pass_that_cannot_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = search(Compiler("mover", optional=False), monkeypatch)
+    assert found is not None and found.heals is None and "it cannot be left out" in str(found)
+
+
+def test_a_program_that_is_right_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert search(Compiler(None), monkeypatch) is None
+
+
+def test_wrong_from_the_partitioner_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = search(Compiler(ORDER[0], early=0), monkeypatch)
+    assert found is not None and found.before is None and "wrong from the partitioner on" in str(found)
