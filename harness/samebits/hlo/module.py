@@ -181,6 +181,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "comparison_type": (72, "string"),
         "async_execution_thread": (79, "string"),
         "statistics": (82, "bytes"),
+        "largest": (85, "bool"),
         "comparison_direction": (63, "string"),
         "devices": (87, "DeviceList"),
         "original_value": (88, "bytes"),

@@ -292,9 +292,36 @@ def _reduce_window(step: HloStep) -> Any:
     return tuple(lax.reduce_window(arrays, starts, both, size, stride, padding, base, dilation))
 
 
+def _select_and_scatter(step: HloStep) -> Any:
+    """Add each number to where its window has its largest or smallest element: the transpose of a reduction by it."""
+    operand, source, start = step.values
+    chosen = step.program.module.computations[step.inst.called_computation_ids[0]]
+    test = chosen.instructions[chosen.root]
+    sides = [inst.parameter_number for inst in chosen.operands(test) if inst.opcode == "parameter"]
+    extremes = {"GE": (lax.max, -np.inf), "LE": (lax.min, np.inf)}
+    plain = test.opcode == "compare" and test.comparison_direction in extremes and sides == [0, 1]
+    if not plain or combiner(step, 1) != "add" or not jnp.issubdtype(operand.dtype, jnp.floating):
+        raise step.refuse("a select-and-scatter of other computations")
+    both, least = extremes[test.comparison_direction]
+    dims = step.inst.window.dimensions
+    size, stride, padding = [d.size for d in dims], [d.stride for d in dims], [(d.low, d.high) for d in dims]
+
+    def pooled(x: Any) -> Any:
+        return lax.reduce_window(x, np.array(least, x.dtype), both, size, stride, padding)
+
+    (scattered,) = jax.vjp(pooled, operand)[1](source)
+    return scattered + start
+
+
 def _sort(step: HloStep) -> Any:
     ordered = _sorted(step, step.values, step.inst.dimensions[0])
     return ordered if step.inst.shape.tuple_shapes else ordered[0]
+
+
+def _top_k(step: HloStep) -> Any:
+    if not step.inst.largest:
+        raise step.refuse("a topk of the smallest")
+    return tuple(lax.top_k(step.values[0], step.inst.shape.tuple_shapes[0].dimensions[-1]))
 
 
 def top_k(step: HloStep) -> tuple[Any, Any]:
@@ -546,8 +573,10 @@ RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "rng-bit-generator": _rng_bit_generator,
     "scatter": _scatter,
     "select": _select,
+    "select-and-scatter": _select_and_scatter,
     "slice": _slice,
     "sort": _sort,
+    "topk": _top_k,
     "transpose": _transpose,
 }
 """By opcode: what an instruction returns for the values of its operands."""
