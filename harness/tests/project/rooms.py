@@ -17,7 +17,6 @@ SHARED = ("project", "support")
 THROUGH = {
     "check/test_budget.py": ("host/time_limit",),
     "cluster/test_process_group.py": ("host/group",),
-    "hlo/test_operations.py": ("hlo/convolutions",),
     "project/test_optional_rooms.py": ("rooms",),
     "cli/test_cli.py": (
         "__main__",
