@@ -256,11 +256,9 @@ class Runner:
             budget = budget.for_leaf()
             shown = proof.holds or (same_program and comparison.equal)
             known, evidence, no_evidence = self._formulas(
-                job, path, comparison, (alone, variant), smaller, budget, proved=shown
+                job, path, comparison, None if unstable else (alone, variant), smaller, budget, proved=shown
             )
             undefined = known.undefined if isinstance(known, Unproved) else None
-            if unstable is not None:
-                evidence, no_evidence = None, None
             same, own = None, None
             shifted = on_mesh is not None and path in moved and not moved[path][0].equal
             if not comparison.equal and point.variant != reference and shifted:
@@ -304,7 +302,7 @@ class Runner:
         job: PendingPoint,
         path: str,
         comparison: Comparison,
-        ran: tuple[ProgramOutputs, ProgramOutputs],
+        ran: tuple[ProgramOutputs, ProgramOutputs] | None,
         smaller: StandIn | None,
         budget: Budget,
         *,
@@ -312,9 +310,10 @@ class Runner:
     ) -> tuple[FieldIdentity | Unproved, RoundingEvidence | None, str | None]:
         """Return whether a leaf is the same formula on both sides, and where bits differ what is measured, or why not.
 
-        What is shown at smaller sizes counts where large arrays do not say otherwise in float64.
+        What is shown at smaller sizes counts where large arrays do not say otherwise in float64. Without `ran`, where
+        bits do not repeat, nothing is measured.
         """
-        measured = partial(self._measured, job, path, comparison, *ran)
+        measured = partial(self._measured, job, path, comparison, ran)
         shown = None
         if smaller is not None:
             shown = budget.within("formulas", partial(smaller.field_identity, path), None, FORMULAS_SHARE)
@@ -363,13 +362,12 @@ class Runner:
         job: PendingPoint,
         path: str,
         comparison: Comparison,
-        alone: ProgramOutputs,
-        variant: ProgramOutputs,
+        ran: tuple[ProgramOutputs, ProgramOutputs] | None,
         identity: FieldIdentity | Unproved,
     ) -> tuple[RoundingEvidence | None, str | None]:
         """Return the measurements of a leaf whose bits differ, or why there are none."""
         try:
-            return self.evidence.measure(job, path, comparison, alone, variant, identity), None
+            return None if ran is None else self.evidence.measure(job, path, comparison, *ran, identity), None
         except CouldNotRun as error:
             return None, str(error)
 
@@ -386,7 +384,7 @@ class Runner:
         known = self.proofs.field_identity(job, path)
         evidence, no_evidence = None, None
         if not comparison.equal:
-            evidence, no_evidence = self._measured(job, path, comparison, first, second, known)
+            evidence, no_evidence = self._measured(job, path, comparison, (first, second), known)
         return LeafOutcome(
             comparison=comparison,
             where=where,
