@@ -20,7 +20,8 @@ import jax
 
 from samebits.compile.compiler import compile_artefact
 from samebits.compile.devices import devices
-from samebits.compile.pair import CompileRequest, in_setting, jobs, lowered_side
+from samebits.compile.pair import in_setting, jobs, lowered_side
+from samebits.compile.request import CompileRequest
 from samebits.errors import SamebitsError
 from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
@@ -57,7 +58,7 @@ def followed(module: HloModule, partitions: int) -> None:
     entry = module.computations[module.entry].instructions.values()
     parameters = {inst.parameter_number: inst.shape for inst in entry if inst.opcode == "parameter"}
     types = [
-        jax.ShapeDtypeStruct((partitions, *shape.dimensions), dtype_of(shape))  # type: ignore[arg-type]
+        jax.ShapeDtypeStruct((partitions, *shape.dimensions), dtype_of(shape))
         for _, shape in sorted(parameters.items())
     ]
     jax.eval_shape(jax.vmap(PartitionProgram(module, partitions), axis_name=PARTITIONS), *types)

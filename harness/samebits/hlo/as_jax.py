@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from samebits.hlo import collectives, operations
-from samebits.hlo.module import HloComputation, HloModule, Instruction
+from samebits.hlo.module import HloComputation, HloModule, Instruction, unread_fields
 from samebits.hlo.steps import HloStep, Untranslated
 from samebits.hlo.types import dtype_of, leaves
 
@@ -40,6 +40,9 @@ _WIDE = frozenset((5, 9, 12, 18))
 
 _SAME = ("copy", "opt-barrier", "domain", "add-dependency", "optimization-barrier")
 """Operations that return their first operand."""
+
+_WITHOUT_MEANING = frozenset({11, 47, 51, 54, 55, 56, 57, 60, 65, 67, 69, 71, 74, 76, 77, 78, 80, 91, 98, 101})
+"""Numbers of fields that change no value: kinds of fusion, precision, stability, hints, schedules, aliases."""
 
 _IDENTITY_CALLS = (
     "AssumeGatherIndicesInBound",
@@ -119,6 +122,9 @@ class PartitionProgram:
         rule = _RULES.get(step.inst.opcode)
         if rule is None:
             raise step.refuse(f"opcode '{step.inst.opcode}' has no meaning here")
+        unread = sorted(unread_fields(step.inst) - _WITHOUT_MEANING)
+        if unread:
+            raise step.refuse(f"this XLA says something of it in field {unread[0]}, which has no meaning here")
         try:
             return rule(step)
         except (TypeError, ValueError, LookupError, NotImplementedError) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from samebits.errors import CouldNotRun
 from samebits.hlo.origins import InstructionOrigin
@@ -179,6 +180,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "frontend_attributes": (68, "Attributes"),
         "rng_algorithm": (70, "int64"),
         "comparison_type": (72, "string"),
+        "comparison_order": (102, "string"),
         "async_execution_thread": (79, "string"),
         "statistics": (82, "bytes"),
         "largest": (85, "bool"),
@@ -247,6 +249,11 @@ def parse_module(serialised: bytes) -> Any:
     if not module.computations:
         raise CouldNotRun("the compiled program holds no computation; this version of XLA is not understood")
     return module
+
+
+def unread_fields(instruction: Any) -> set[int]:
+    """Return the numbers of the fields of an instruction that say something and are not read here."""
+    return {field.field_number for field in UnknownFieldSet(instruction) if field.data != b""}
 
 
 def copy_of(instruction: Any) -> Any:

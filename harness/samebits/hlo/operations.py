@@ -92,10 +92,15 @@ def _elementwise(step: HloStep) -> Any:
     return _ELEMENTWISE[opcode](*values)
 
 
+def _is_total(inst: Any) -> bool:
+    """Return whether a comparison is of a total order, in either form in which versions of XLA say it."""
+    return bool(inst.comparison_type == "TOTALORDER" or inst.comparison_order == "TOTAL")
+
+
 def _compare(step: HloStep) -> Any:
     direction = step.inst.comparison_direction
     first, second = step.values
-    if step.inst.comparison_type != "TOTALORDER" or not jnp.issubdtype(first.dtype, jnp.floating):
+    if not _is_total(step.inst) or not jnp.issubdtype(first.dtype, jnp.floating):
         return _COMPARISONS[direction](first, second)
     # A float's bits, those of negative numbers turned around, are integers in its total order.
     return _COMPARISONS[direction](_ordered(first), _ordered(second))
@@ -390,7 +395,7 @@ def _compared(computation: HloComputation, inst: Any) -> tuple[_Key, bool] | Non
     (one_side,), (other_side,) = first, second
     if one_side // 2 != other_side // 2 or one_side == other_side:
         return None
-    key = one_side, left, inst.comparison_type == "TOTALORDER"
+    key = one_side, left, _is_total(inst)
     return key, (inst.comparison_direction == "GT") != (one_side > other_side)
 
 

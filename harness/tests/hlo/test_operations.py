@@ -446,7 +446,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         lambda x: jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((4, 4), np.float32), x),
         "custom call 'xla_ffi_python_cpu_callback'",
     ),
-    "a state of the machine": (lambda x: x + lax.rng_uniform(0.0, 1.0, (4, 4)), "opcode 'rng-get-and-update-state'"),
+    "a state of the machine": (
+        lambda x: x + lax.rng_uniform(0.0, 1.0, (4, 4)),
+        "(opcode 'rng-get-and-update-state'|custom call 'GetRngSeed')",
+    ),
 }
 
 

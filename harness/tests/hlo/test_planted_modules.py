@@ -268,6 +268,14 @@ def test_a_module_that_makes_no_sense_is_refused(name: str) -> None:
         program.translated(module.SerializeToString())
 
 
+def test_what_a_later_xla_says_besides_is_refused() -> None:
+    program = compiled(lambda x: jnp.sin(x), X)
+    module = parse_module(program.serialised)
+    first(module, "sine").MergeFromString(b"\xb2\x09\x04TURN")  # field 150
+    with pytest.raises(Untranslated, match=r"instruction '[\w.-]+': this XLA says something of it in field 150"):
+        program.translated(module.SerializeToString())
+
+
 def test_groups_of_several_sizes_are_refused() -> None:
     program = on_partitions(lambda x: lax.psum(x, "a"))
     module = parse_module(program.serialised)
