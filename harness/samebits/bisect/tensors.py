@@ -157,22 +157,22 @@ class BlockSearch:
             if point is None:
                 return Outcome(None)
             wrong = self.trials.known(point)
-            guilty = set(wrong.numbers["names"])
-            rest = [name for name in left if name not in guilty]
-            if not judged or not guilty:
+            faulty = set(wrong.numbers["names"])
+            rest = [name for name in left if name not in faulty]
+            if not judged or not faulty:
                 return Outcome(point)
             if not rest:  # nothing else differs, and the step does
                 return Outcome(point, True)
-            without = whole_step(rest, guilty, gone | guilty), rounded
+            without = whole_step(rest, faulty, gone | faulty), rounded
             if self.trials(without) == "untestable":
                 return Outcome(point)
             if self.trials.known(without).numbers["moved"]:
                 return Outcome(point, True)
             self.idle.append(
                 f"{wrong.signature} differs, but reaches neither loss nor gradients nor new state of this step, which "
-                f"are the same without {', '.join(sorted(guilty))}"
+                f"are the same without {', '.join(sorted(faulty))}"
             )
-            gone |= guilty
+            gone |= faulty
 
 
 def judged_outputs(
@@ -420,13 +420,13 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
         )
     first = beyond[0]
     place, good, bad = _largest(values[first], interpreter.values[first])
-    guilty, names = origin(first, form, nesting)
+    faulty, names = origin(first, form, nesting)
     return failed(
         str(first),
         f"{first} is off by {interpreter.apart[first]:.2e}, bound {bounds[first]:.1e}; "
         f"{compared.index(first)} before it hold",
         place=first.part,
-        guilty=guilty,
+        faulty=faulty,
         names=names,
         backward=first.name.endswith("~"),
         distance=interpreter.apart[first],
@@ -458,7 +458,7 @@ def _finding(
     kind = "rounded" if point[1] else "in float64"
     return trials.finding(
         found=True,
-        sentence=f"{judgement.signature} is the first wrong tensor: {n['guilty']} is at fault; "
+        sentence=f"{judgement.signature} is the first wrong tensor: {n['faulty']} is at fault; "
         f"{n['before']} tensors before it hold",
         culprits=((judgement.signature, str(n["place"])),),
         witness=f"element [{where}] is {n['good']!r} in the good step and {n['bad']!r} from the same inputs, {kind}; "

@@ -212,7 +212,7 @@ def bisect_flags(chosen: FlagsOptions) -> int:
 
     Options are tried by prior: excess precision, precision of products, optimisation level, fast math; then passes by
     name, those that changed one of the two programs. That an option did something is proven by the digests of the
-    programs, since XLA ignores names that it does not know. What heals is not guilty for that: the distance of both
+    programs, since XLA ignores names that it does not know. What heals is not faulty for that: the distance of both
     sides from float64 says which one came closer.
     """
     chosen.require("variant", "case")

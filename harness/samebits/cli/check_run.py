@@ -119,10 +119,10 @@ def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Docum
                     break
         if task.effort.shake and not run.stop.asked:
             results, not_run = shake_by_flags(chosen.again(), results, inputs.environment)
-        if task.target:
+        if task.target and not run.stop.asked:
             for _, pair in declared:
                 own = [result for result in results if result.place.pair == pair.name]
-                notes = door("compile.executed").guilty_notes(pair, own)
+                notes = door("compile.executed").program_notes(pair, own)
                 run.notes += [note for note in notes if note not in run.notes]
     return check_document(task, inputs, run, results, not_run)
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -23,9 +23,9 @@ from jax.extend.core import jaxpr_as_fun
 
 from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
 from samebits.compile.devices import devices, target_mesh
-from samebits.compile.passes import GuiltyPass, guilty_pass
+from samebits.compile.passes import FaultyPass, faulty_pass
 from samebits.compile.request import variant_of
-from samebits.errors import CouldNotRun, RequestError
+from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
 from samebits.programs.inputs import differentiable, records
@@ -116,6 +116,7 @@ class RunnableProgram:
         taken: which flat arguments its parameters are.
         inputs: of those arguments.
         outputs: of the flat outputs.
+        unwritten: once it was traced, the instructions that return memory which nothing wrote.
     """
 
     module: HloModule
@@ -123,6 +124,7 @@ class RunnableProgram:
     taken: tuple[int, ...]
     inputs: tuple[Shards, ...]
     outputs: tuple[Shards, ...]
+    unwritten: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, compiled: Any, traced: Any, taken: tuple[int, ...], devices: Sequence[Any]) -> RunnableProgram:
@@ -158,6 +160,7 @@ class RunnableProgram:
         run = PartitionProgram(self.module, self.partitions)
         self._require_shards(args)
         by_partition = jax.vmap(run, in_axes=axes, out_axes=0, axis_name=PARTITIONS, axis_size=self.partitions)(*args)
+        self.unwritten.update(run.unwritten)
         return [shards.joined(part) for shards, part in zip(self.outputs, by_partition, strict=True)]
 
     def _require_shards(self, args: Sequence[Array]) -> None:
@@ -174,9 +177,9 @@ EVALUATED = (
     "compiled programs are evaluated on this CPU, products in full precision: formulas and movement are the target's, "
     "bits of float arithmetic are not"
 )
-"""What a reader of the verdicts has to know."""
+"""The note with every verdict on a compiled program."""
 
-GUILTY = 2
+SEARCHED = 2
 """For how many outputs of a pair the pass is searched that makes them differ."""
 
 PROGRAM = "program"
@@ -292,6 +295,8 @@ class TargetPrograms:
         if place.direction == "gradient":
             for name, kind in self.cotangents(place).items():
                 args[_argument(_cotangent(name))] = Arg(shape=tuple(kind.shape), dtype=str(kind.dtype))
+        if len(args) < len(self._names(place)):
+            raise RequestError(f"'{place.id}': two of {', '.join(self._names(place))} differ in punctuation alone")
         return args
 
     def written(self, program: str, **arrays: Any) -> Any:
@@ -311,7 +316,7 @@ class TargetPrograms:
         outputs = both.compiled(*(arrays[_argument(name)] for name in both.names))
         return jax.tree.unflatten(both.tree, [output[0] if output.shape[0] == 1 else output for output in outputs])
 
-    def guilty(self, program: str, leaf: str, arrays: Mapping[str, Any]) -> GuiltyPass | None:
+    def faulty(self, program: str, leaf: str, arrays: Mapping[str, Any]) -> FaultyPass | None:
         """Find the pass of the compiler that makes an output differ from what was written, at given inputs.
 
         Returns:
@@ -324,19 +329,19 @@ class TargetPrograms:
         paths = jax.tree_util.tree_leaves_with_path(jax.tree.unflatten(both.tree, range(both.tree.num_leaves)))
         number = next((at for path, at in paths if "out" + jax.tree_util.keystr(path) == leaf), 0)
         flat = [jnp.asarray(arrays[_argument(name)]) for name in both.names]
-        right = np.asarray(jax.jit(jaxpr_as_fun(both.written))(*flat)[number]).astype(np.float64)
+        right = _wide(jax.jit(jaxpr_as_fun(both.written))(*flat)[number])
 
         def distance(module: HloModule) -> Array:
             run = replace(both.compiled, module=module)
-            output = np.asarray(jax.jit(lambda *args: run(*args)[number])(*flat)).astype(np.float64)
-            return np.nan_to_num(np.abs(output - right), nan=np.inf)
+            output = _wide(jax.jit(lambda *args: run(*args)[number])(*flat))
+            return np.where(np.isnan(output) & np.isnan(right), 0, np.nan_to_num(np.abs(output - right), nan=np.inf))
 
         apart = distance(both.compiled.module)
         farthest = np.unravel_index(np.argmax(apart), apart.shape)
         if not apart[farthest]:
             return None
         # Half of the distance is far more than rounding where the verdict is a difference.
-        return guilty_pass(
+        return faulty_pass(
             both.lowered, self.options, lambda module: bool(distance(module)[farthest] > apart[farthest] / 2)
         )
 
@@ -347,17 +352,33 @@ def programs_of(pair: Pair) -> TargetPrograms:
     return programs
 
 
-def guilty_notes(pair: Pair, findings: Iterable[Finding]) -> list[str]:
-    """Say how a compiled pair is run, and which passes make its outputs differ, for the first that do."""
+def program_notes(pair: Pair, findings: Iterable[Finding]) -> list[str]:
+    """Say how a compiled pair is run, and why its outputs differ, for the first that do."""
     notes = [EVALUATED]
     wrong = [finding for finding in findings if finding.ruling.verdict == "different"]
-    for finding in wrong[:GUILTY]:
-        case, mesh = pair.case(finding.place.case), MeshSpec.parse(finding.place.mesh)
-        record = next(iter(records(pair, case, finding.place.dtype, mesh).values()))
-        guilty = programs_of(pair).guilty(case.id, finding.place.leaf, record)
-        if guilty is not None:
-            notes.append(f"{case.id}, {finding.place.leaf}: {guilty}")
+    for finding in wrong[:SEARCHED]:
+        where = f"{finding.place.case}, {finding.place.leaf}"
+        try:
+            notes += [f"{where}: {why}" for why in _reasons(pair, finding)]
+        except SamebitsError as error:  # the verdict stands without it
+            notes.append(f"{where}: the pass that makes it wrong was not found: {error}")
     return notes
+
+
+def _reasons(pair: Pair, finding: Finding) -> Iterator[str]:
+    case, mesh = pair.case(finding.place.case), MeshSpec.parse(finding.place.mesh)
+    record = next(iter(records(pair, case, finding.place.dtype, mesh).values()))
+    faulty = programs_of(pair).faulty(case.id, finding.place.leaf, record)
+    unwritten = sorted(programs_of(pair).both(case.id).compiled.unwritten)
+    if unwritten:
+        yield f"the program reads memory that nothing wrote, at {', '.join(unwritten)}"
+    if faulty is not None:
+        yield str(faulty)
+
+
+def _wide(array: Array) -> Array:
+    array = np.asarray(array)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _cotangent(output: str) -> str:

@@ -30,35 +30,32 @@ IsWrong = Callable[[HloModule], bool]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GuiltyPass:
+class FaultyPass:
     """The pass after which a program is wrong.
 
     Args:
-        name: of the pass; the pipeline in which it runs where the module is written before it only.
-        pipeline: in which it runs.
-        before: the last pass after which the program is right; None where it is wrong from the partitioner on.
+        name: of the pass, or of the pipeline where a module is written only at its start.
+        before: the last pass after which the program is right; None where the module before cannot be run.
         ran: how many modules were run, of `written`.
-        heals: whether the program is right without the pass; None where it does not compile without it, or is the same.
+        heals: whether the program is right with the pass disabled; None where it does not compile so.
     """
 
     name: str
-    pipeline: str
     before: str | None
     ran: int
     written: int
     heals: bool | None
 
     def __str__(self) -> str:
-        since = "wrong from the partitioner on" if self.before is None else f"right after {self.before}"
-        cure = {
-            True: f"right without it: compiler option {DISABLE}={self.name}",
-            False: "still wrong without it",
-            None: "it cannot be left out",
-        }[self.heals]
-        return f"the pass '{self.name}' makes it wrong ({since}; {self.ran} of {self.written} modules run); {cure}"
+        counted = f"{self.ran} of {self.written} modules run"
+        if self.before is None:
+            return f"it is wrong in the first module that can be run, after the pass '{self.name}' ({counted})"
+        option = f"compiler option {DISABLE}={self.name}"
+        cure = {True: f"right with {option}", False: f"still wrong with {option}", None: "it cannot be disabled"}
+        return f"the pass '{self.name}' makes it wrong (right after {self.before}; {counted}); {cure[self.heals]}"
 
 
-def guilty_pass(program: Lowered, options: dict[str, str], is_wrong: IsWrong) -> GuiltyPass | None:
+def faulty_pass(program: Lowered, options: dict[str, str], is_wrong: IsWrong) -> FaultyPass | None:
     """Find the pass that makes a program wrong.
 
     Args:
@@ -74,36 +71,39 @@ def guilty_pass(program: Lowered, options: dict[str, str], is_wrong: IsWrong) ->
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         compile_lowered(program, {**options, "xla_dump_to": folder, **_DUMPS})  # type: ignore[dict-item]
         snapshots = sorted(_snapshots(Path(folder)), key=lambda snapshot: snapshot[0])
-        modules = [(name, path) for _, name, path in snapshots]
-        ran, first = _first_wrong([path for _, path in modules], is_wrong)
+        ran, first, follows = _first_wrong([path for _, _, path in snapshots], is_wrong)
     if first is None:
         return None
-    (pipeline, name), before = modules[first][0], modules[first - 1][0][1] if first else None
-    heals = _heals(program, options, name, is_wrong)
-    return GuiltyPass(name=name, pipeline=pipeline, before=before, ran=ran, written=len(modules), heals=heals)
+    name, before = snapshots[first][1], snapshots[first - 1][1] if follows else None
+    heals = None if before is None else _heals(program, options, name, is_wrong)
+    return FaultyPass(name=name, before=before, ran=ran, written=len(snapshots), heals=heals)
 
 
-def _snapshots(folder: Path) -> Iterator[tuple[int, tuple[str, str], Path]]:
-    """Yield the modules of the program in the order in which they were written, each with its pipeline and pass."""
+def _snapshots(folder: Path) -> Iterator[tuple[int, str, Path]]:
+    """Yield the modules that were written, each with its number and the pass that it follows."""
     for path in folder.iterdir():
         match = _SNAPSHOT.search(path.name)
         if match is not None:
             after = match["after"] if match["after"] != "pipeline-start" else match["pipeline"]
-            yield int(match[1]), (match["pipeline"], after), path
+            yield int(match[1]), after, path
 
 
-def _first_wrong(paths: Sequence[Path], is_wrong: IsWrong) -> tuple[int, int | None]:
-    """Bisect to the first wrong module; those that cannot be run count as not wrong, for they are not partitioned."""
-    ran, low, high = 0, 0, len(paths)
+def _first_wrong(paths: Sequence[Path], is_wrong: IsWrong) -> tuple[int, int | None, bool]:
+    """Bisect to the first wrong module; those that cannot be run lie before it, for they are not partitioned.
+
+    Returns:
+        How many were run, the number of the wrong one or None, and whether the one before it was run and is right.
+    """
+    judged: dict[int, bool | None] = {}
+    low, high = 0, len(paths)
     while low < high:
         middle = (low + high) // 2
-        ran += 1
         try:
-            wrong = is_wrong(HloModule.of_dump(paths[middle].read_bytes()))
+            judged[middle] = is_wrong(HloModule.of_dump(paths[middle].read_bytes()))
         except SamebitsError:
-            wrong = False
-        low, high = (low, middle) if wrong else (middle + 1, high)
-    return ran, low if low < len(paths) else None
+            judged[middle] = None
+        low, high = (low, middle) if judged[middle] else (middle + 1, high)
+    return len(judged), low if low < len(paths) else None, judged.get(low - 1) is False
 
 
 def _heals(program: Lowered, options: dict[str, str], name: str, is_wrong: IsWrong) -> bool | None:

@@ -187,7 +187,7 @@ def run_compiled(
     """
     from samebits.check.run_points import run_points
     from samebits.compile.devices import devices
-    from samebits.compile.executed import compiled_pair, guilty_notes
+    from samebits.compile.executed import compiled_pair, program_notes
 
     begin = time.perf_counter()
     if mesh is not None and not isinstance(mesh, str):
@@ -203,4 +203,4 @@ def run_compiled(
     effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
     locator = Locator(name=both.name, rerun=rerun())
     leaves = tuple(run_points(both, locator, ran.points, programs, effort))
-    return compared(both, leaves, begin, (*notes, *guilty_notes(both, leaves)))
+    return compared(both, leaves, begin, (*notes, *program_notes(both, leaves)))

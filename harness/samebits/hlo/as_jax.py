@@ -7,8 +7,8 @@ The result is a jaxpr of known primitives, so that every abstract domain applies
 to what was written. Opcodes mean what XLA's operation semantics say; those of data and arithmetic are in
 `hlo.operations`, collectives in `hlo.collectives`. One without a meaning is an error that names it.
 
-Memory that is read before it is written, such as the padding that a cast exposes, is filled with `filler`: outputs that
-change with it depend on memory that nothing wrote (`unwritten` names those instructions).
+Memory that nothing wrote, such as the padding that a cast exposes, holds `filler`: an output that depends on it differs
+from what was written, and changes with it (`unwritten` names the instructions).
 
 Source: XLA, "Operation semantics"; `xla/service/hlo.proto`.
 """
@@ -32,8 +32,8 @@ from samebits.hlo.types import dtype_of, leaves
 PARTITIONS = collectives.PARTITIONS
 """The name of the `vmap` axis that stands for the devices."""
 
-FILLERS = (0.0, 1.0)
-"""Two contents of memory that nothing wrote."""
+FILLERS = (113.0, 57.0)
+"""Two contents of memory that nothing wrote: no neutral elements, so that an output which depends on them is wrong."""
 
 _WIDE = frozenset((5, 9, 12, 18))
 """Element types of 64 bits, or two of them."""
@@ -207,10 +207,6 @@ def _done(step: HloStep) -> Any:
     return value.result if isinstance(value, StartedOperation) else value
 
 
-def _copy_start(step: HloStep) -> Any:
-    return StartedOperation(step.values[0])
-
-
 def _while(step: HloStep) -> Any:
     """Run a loop, whose body comes before its condition among what it calls."""
     start = jax.tree.map(jnp.asarray, step.values[0])
@@ -263,7 +259,7 @@ _RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "async-start": _async_start,
     "async-update": _async_update,
     "async-done": _done,
-    "copy-start": _copy_start,
+    "copy-start": _started(_first),
     "copy-done": _done,
     "while": _while,
     "conditional": _conditional,

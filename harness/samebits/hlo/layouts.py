@@ -96,8 +96,11 @@ def cast(value: Any, source: Placement, target: Placement, dims: tuple[int, ...]
         dims: of the result.
         filler: a scalar of its dtype for those.
     """
+    unwritten = _exposes(source, target)
+    # Padding that no element comes from is zero, so that no number of ours stands in the program.
+    filler = filler if unwritten else np.zeros_like(filler)
     if not (math.prod(source.dims) and math.prod(dims)):
-        return lax.full(dims, filler), _exposes(source, target)
+        return lax.full(dims, filler), unwritten
     if source.padded != source.dims:
         fill = [(0, whole - size, 0) for size, whole in zip(source.dims, source.padded, strict=True)]
         value = lax.pad(lax.reshape(value, source.dims), filler, fill)
@@ -105,7 +108,7 @@ def cast(value: Any, source: Placement, target: Placement, dims: tuple[int, ...]
     if moved is None:
         moved = _refill(value, source, target, filler)
     cut = lax.slice(moved, [0] * moved.ndim, target.dims) if target.padded != target.dims else moved
-    return lax.reshape(cut, dims), _exposes(source, target)
+    return lax.reshape(cut, dims), unwritten
 
 
 def cast_memory(parts: Sequence[tuple[Any, Placement]], target: Placement, dims: tuple[int, ...], dtype: Any) -> Any:

@@ -46,17 +46,13 @@ def replay(
     """
     if locator.rerun is not None:
         return with_settings(locator.rerun)
-    words = ["samebits", command, locator.name]
-    fields: tuple[str, ...] = ("variant", "case", "dtype", "mesh", "mode", "direction")
-    if locator.target:  # the name of a program says all of these
-        words = [
-            "samebits",
-            *(("prove", locator.name, "--compiled") if command == "prove" else ("compile", locator.name, "--run")),
-        ]
-        words += ["--target", locator.target]
-        fields = ("case",)
-    for field in fields:
-        words += [f"--{field}", getattr(point, field)]
+    if locator.target:  # the name of a program says on which mesh, in which dtype and direction
+        name, how = ("prove", "--compiled") if command == "prove" else ("compile", "--run")
+        words = ["samebits", name, locator.name, how, "--target", locator.target, "--case", point.case]
+    else:
+        words = ["samebits", command, locator.name]
+        for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
+            words += [f"--{name}", getattr(point, name)]
     words += ["--sizes", locator.sizes] if locator.sizes else []
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]

@@ -30,7 +30,7 @@ def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("defect", "config", "tensor", "guilty"),
+    ("defect", "config", "tensor", "faulty"),
     [
         pytest.param("wrong inverse in the unsort", TINY, "output out of moe@layer1", "moe@layer1 is"),
         pytest.param(
@@ -61,12 +61,12 @@ def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:
     ],
 )
 def test_the_first_wrong_tensor_of_a_defect(
-    tmp_path: Path, defect: str, config: tuple[str, ...], tensor: str, guilty: str
+    tmp_path: Path, defect: str, config: tuple[str, ...], tensor: str, faulty: str
 ) -> None:
     """Moments in bfloat16 show only where numbers are rounded; everything else in float64."""
     finding = found(tmp_path, "tensors", *config, "--defect", defect)
     assert finding["detail"]["tensor"] == tensor
-    assert guilty in finding["sentence"]
+    assert faulty in finding["sentence"]
     assert finding["detail"]["rounded"] is ("bfloat16" in defect)
 
 

@@ -54,7 +54,7 @@ def test_a_fault_of_the_tpu_compiler_is_found_with_its_pass() -> None:
     assert wrong.verdict == "different"
     (note,) = [note for note in wrong.notes if "makes it wrong" in note]
     assert "the pass 'while-loop-all-reduce-code-motion' makes it wrong (right after" in note
-    healing = re.search(r"right without it: compiler option (\S+)=(\S+)", note)
+    healing = re.search(r"right with compiler option (\S+)=(\S+)", note)
     assert healing is not None
     right = samebits.run_compiled(accumulate, IDS, UPDATES, **ACCUMULATED, compiler_options={healing[1]: healing[2]})
     assert right.verdict in ("bitwise", "rounding") and right.ok, right
@@ -134,6 +134,40 @@ def test_replicas_that_disagree_are_different(monkeypatch: pytest.MonkeyPatch) -
     assert compared.verdict == "different" and leaf.comparison.elements % 8 == 0
     assert leaf.comparison.mismatches * 2 == leaf.comparison.elements
     assert leaf.comparison.witness is not None and leaf.comparison.witness.index[0] >= 4
+
+
+def test_memory_that_nothing_wrote_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer in place of the zeros that an array is padded with: equal only where memory happens to hold zeros."""
+
+    class Edited(HloModule):
+        def __init__(self, serialised: bytes) -> None:
+            super().__init__(serialised)
+            for _, inst in self.instructions():
+                if inst.opcode == "constant" and inst.shape.element_type == 11:
+                    inst.opcode, inst.custom_call_target = "custom-call", "AllocateBuffer"
+
+    monkeypatch.setattr(executed, "HloModule", Edited)
+    compared = samebits.run_compiled(
+        lambda x: jnp.pad(x, ((0, 8), (0, 0))), float32(8, 2), target="cpu:8", gradients=False
+    )
+    assert compared.verdict == "different"
+    assert any("reads memory that nothing wrote, at constant" in note for note in compared.notes), compared.notes
+
+
+def test_a_search_that_fails_loses_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise CouldNotRun("no disk")
+
+    class Edited(HloModule):
+        def __init__(self, serialised: bytes) -> None:
+            super().__init__(serialised)
+            without_reduction(self)
+
+    monkeypatch.setattr(executed, "HloModule", Edited)
+    monkeypatch.setattr(executed, "faulty_pass", broken)
+    compared = samebits.run_compiled(mean_of_products, float32(16, 8), float32(8, 4), **MEAN, gradients=False)
+    assert compared.verdict == "different"
+    assert any(note.endswith("the pass that makes it wrong was not found: no disk") for note in compared.notes)
 
 
 def test_movement_is_proved_on_every_partition() -> None:
