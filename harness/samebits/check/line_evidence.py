@@ -7,7 +7,7 @@ whose forward outputs differ too is wrong for the reason that these are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,14 +37,13 @@ NO_LINE = "the outputs differ, but no source line is known to cause it"
 NO_PLACE = "no line of either function is known: their code is jax's own, or was not read from a file"
 
 
-def few_lines(results: Sequence[Finding], instead: Callable[[str], str] | None = None) -> list[Finding]:
+def few_lines(results: Sequence[Finding]) -> list[Finding]:
     """Return the results with lines for only the first failing points of each variant and direction.
 
     A process names lines for the first ones that it meets, in the order of the plan, whatever others have met.
 
     Args:
         results: in the order of the plan.
-        instead: given a variant, why there are none for its other points; None where that is not said.
     """
     first: defaultdict[tuple[str, str, str], dict[tuple[str, ...], None]] = defaultdict(dict)
     few = []
@@ -53,8 +52,7 @@ def few_lines(results: Sequence[Finding], instead: Callable[[str], str] | None =
             points = first[result.place.pair, result.place.variant, result.place.direction]
             point = (result.place.case, result.place.dtype, result.place.mesh, result.place.mode)
             if point not in points and len(points) >= POINTS:
-                why = None if instead is None else instead(result.place.variant)
-                few.append(replace(result, named=NamedLines(why=why)))
+                few.append(replace(result, named=NamedLines(why=not_searched(result.place.variant))))
                 continue
             points[point] = None
         few.append(result)

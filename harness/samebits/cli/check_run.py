@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
-from samebits.check.line_evidence import few_lines, not_searched
+from samebits.check.line_evidence import few_lines
 from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
 from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_options
 from samebits.cli.check import CheckOptions
@@ -193,7 +193,7 @@ def check_document(
     not_run: Mapping[str, str] | None = None,
 ) -> Document:
     """Return all results, with what the declarations and the snapshots say about them."""
-    results = few_lines(in_order_of(inputs.loaded, results), not_searched)
+    results = few_lines(in_order_of(inputs.loaded, results))
     whole = task.settings.shard is None
     if task.audited and not run.interrupted and whole:
         _judge_declarations(inputs, results, run)

@@ -12,7 +12,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import samebits
-from samebits.check.line_evidence import NO_PLACE, POINTS, few_lines, not_searched
+from samebits.check.line_evidence import NO_PLACE, POINTS, few_lines
 from samebits.interpret.alignment import align
 from samebits.programs.plan import Request
 from samebits.report.failure import point_block
@@ -183,10 +183,10 @@ def test_of_several_processes_the_first_points_have_lines() -> None:
     found = run(pair, alone("halved"), cases=cases, meshes=("data1",))
     many = [changed(found[n % 2], case=f"case{n}") for n in range(POINTS + 3)]
     assert all(result.named.lines for result in many)
-    few = few_lines(many, not_searched)
+    few = few_lines(many)
     assert few[:POINTS] == many[:POINTS] and not any(result.named.lines for result in few[POINTS:])
     assert few[-1].named.why == f"lines were searched for {POINTS} points of 'halved', not for this one"
-    assert few_lines(few, not_searched) == few
+    assert few_lines(few) == few
 
 
 def test_code_without_a_file_has_its_place() -> None:

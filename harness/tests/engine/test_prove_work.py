@@ -139,7 +139,8 @@ def test_lines_are_left_to_the_first_points() -> None:
     rows = [changed(row, case=str(number), lines=(line,)) for number in range(POINTS + 2)]
     rows.insert(0, changed(row, case="none", no_lines="the search failed"))
     few = few_lines(rows)
-    assert [bool(row.named.lines or row.named.why) for row in few] == [True] * POINTS + [False] * 3
+    assert [bool(row.named.lines) for row in few] == [False, *[True] * (POINTS - 1), *[False] * 3]
+    assert all("not for this one" in str(row.named.why) for row in few[POINTS:])
     assert few_lines([changed(row, direction="gradient") for row in rows])[0].named.why is not None
 
 
