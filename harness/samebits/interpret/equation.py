@@ -129,21 +129,19 @@ class Step:
 
     @property
     def place(self) -> str:
-        """`file:line` in the code that was traced, or an empty text."""
+        """`file:line` in the code that was traced, else the instruction that was compiled, or an empty text."""
         frame = frame_of(self.equation)
-        return "" if frame is None else f"{short(frame.file_name)}:{frame.line_num}"
+        if frame is None:
+            return ""
+        return f"{short(frame.file_name)}:{frame.line_num}" if frame.line_num else str(frame.file_name)
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{'key' if t.is_key else t.dtype.name}{list(t.shape)}" for t in self.inputs)
         return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
 
 
-COMPILED = "the compiled program"
-"""In place of a file, where the compiler does not say where an instruction comes from."""
-
-
 class _NotedPlace(NamedTuple):
-    """A place that a compiler noted."""
+    """A place that a compiler noted; the name of an instruction, and 0, where it noted none."""
 
     file_name: str
     line_num: int
@@ -160,7 +158,7 @@ def frame_of(equation: Any) -> Any:
     """The innermost stack frame of the code that was traced, with a file where one has; None where it is not known."""
     instruction = instruction_of(equation)
     if instruction is not None:
-        return _NotedPlace(instruction.file or COMPILED, instruction.line)
+        return _NotedPlace(instruction.file or f"%{instruction.name}", instruction.line)
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
     frames = getattr(traceback, "frames", ())
     with_file = next((frame for frame in frames if not is_machinery(frame.file_name)), None)

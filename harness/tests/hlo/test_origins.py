@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
 from samebits.hlo.origins import InstructionOrigin
-from samebits.interpret.equation import frame_of, instruction_of
+from samebits.interpret.alignment.sources import place_of
+from samebits.interpret.equation import Step, frame_of, instruction_of
 
 
 def test_a_scope_says_what_the_compiler_noted() -> None:
@@ -39,3 +40,15 @@ def test_equations_of_a_module_name_instruction_and_line() -> None:
     frame = frame_of(sine)
     assert frame.file_name == __file__
     assert "# this line" in Path(__file__).read_text(encoding="utf-8").splitlines()[frame.line_num - 1]
+
+
+def test_without_a_line_an_instruction_stands_alone() -> None:
+    origin = InstructionOrigin("copy.1", "copy", "", "", 0)
+
+    def scoped(x: jax.Array) -> jax.Array:
+        with jax.named_scope(origin.scope()):
+            return jnp.sin(x)
+
+    (equation,) = jax.make_jaxpr(scoped)(1.0).jaxpr.eqns
+    assert str(place_of(equation)) == "%copy.1"
+    assert Step.of(equation).place == "%copy.1"
