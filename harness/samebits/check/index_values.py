@@ -237,7 +237,7 @@ class _IndexOracle(Oracle):
     def _record(self, step: Step, value: Array) -> None:
         shape, numbers = step.inputs[0].shape, step.params.get("dimension_numbers")
         if step.name.startswith("dynamic"):  # one operand for each axis, in their order
-            axes: Sequence[int] = [self._operands % len(shape)]
+            axes: Any = [self._operands % len(shape)]
             self._operands += 1
         else:
             self._operands = 0

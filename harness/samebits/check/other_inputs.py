@@ -2,41 +2,36 @@
 
 The programs are compiled already; in a proof both are evaluated as written, in the range of their dtypes. What they run
 at comes from three sources: boundary values of index arguments (`index_values`), other magnitudes and special values
-(`magnitudes`), and, where a gradient cannot be interpreted, other cotangents (`executed_cotangents`).
+(`magnitudes`), and, where a gradient cannot be interpreted, other cotangents (`at_other_cotangents`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
-from samebits.check.rounding import COMPILER, WRONG
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.host.cache_keys import ByIdentity
 from samebits.interpret.equation import Array
-from samebits.interpret.float64_differences import HIDDEN, RangedOracle, apart, evaluated, outputs_of
-from samebits.interpret.inner_equations import equations
-from samebits.interpret.other_values import Counterexample, other_integers
+from samebits.interpret.float64_differences import HIDDEN, RangedOracle, evaluated, outputs_of
+from samebits.interpret.other_values import Counterexample
 from samebits.interpret.probes import ONES, changed, must_run
 from samebits.interpret.problem import Question, first_place
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics import floats
 from samebits.programs.inputs import Record
 from samebits.programs.plan import Request, plan
-from samebits.prove.problem import at_inputs
-from samebits.prove.prover import Unproved
 from samebits.schema.domain import Fact
 from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import CompiledPair
 from samebits.schema.point import Point
 
 CACHED = 3
@@ -110,12 +105,13 @@ class OtherInputs:
         return self.proofs.prover.question(*sides, self.record, self.cotangents)
 
     def written(self, side: int, path: str) -> Array:
-        """Return a leaf as a side is written, evaluated in float64.
+        """Return a leaf as a side is written, evaluated in float64; what a compiler made is to be what it was made of.
 
         Raises:
             NotCovered: it has no value there.
         """
-        program = (self.question.reference, self.question.variant)[side]
+        compiled = isinstance(self.proofs.execution.pair, CompiledPair)
+        program = (self.question.reference, self.question.variant)[0 if compiled else side]
         return np.asarray(evaluated(self.question, program)[list(self.question.outputs).index(path)])
 
     def bound(self, side: int, path: str) -> Array:
@@ -286,92 +282,3 @@ def _apart(inputs: OtherInputs, path: str) -> Array:
         apart = np.abs(left - right)
     largest = float(np.max(np.abs(left), where=np.isfinite(left), initial=0.0)) or 1.0
     return np.asarray(np.where(np.isfinite(apart), apart, 0.0) / largest)
-
-
-# Compiled programs at the boundary values of index arguments: is what runs what is written?.
-_INDEXING = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter")
-"""The first words of primitives whose operands are integers."""
-
-
-def at_index_values(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Find values of an index argument at which a compiled program gives another leaf than is written, by leaf.
-
-    Args:
-        usual: the inputs of a case.
-    """
-    moved, tried = usual.proofs.movement(usual.job).holds, _index_values_tried(usual)
-    first = next(tried, None)
-    if first is None:
-        return {}
-    return first_found(usual.leaves, itertools.chain([first], tried), lambda other, path: _wrong(other, path, moved))
-
-
-def _wrong(inputs: OtherInputs, path: str, moved: bool) -> Counterexample | None:
-    """Return what a side gives otherwise than is written."""
-    for side, array in enumerate((inputs.ran[0][path], inputs.ran[1][path])):
-        at = None if path not in inputs.question.outputs else _place(inputs, side, path, moved)
-        if at is not None:
-            with np.errstate(all="ignore"):
-                expected = inputs.written(side, path).astype(array.dtype)
-            on = f" on {inputs.job.on_mesh.mesh.id}" if side and inputs.job.on_mesh.on_mesh else ""
-            shown = f"{floats.show(expected[at])} as written, and {floats.show(array[at])}"
-            words = f"{COMPILER} {inputs.words}: {place(path, at)} is {shown} where '{inputs.sides[side]}' runs{on}"
-            return replace(inputs.counterexample(path, words), kind="compiler", values=(expected, array))
-    return None
-
-
-def _place(inputs: OtherInputs, side: int, path: str, moved: bool) -> tuple[int, ...] | None:
-    """Return the first element of a leaf that is not what is written, but for rounding unless data only moves."""
-    array, value = inputs.ran[side][path], inputs.written(side, path)
-    if value.shape != array.shape or value.dtype.kind not in "biuf":  # complex numbers, and leaves without values
-        return None
-    with np.errstate(all="ignore"):
-        expected = value.astype(array.dtype)
-        wrong = apart(array, expected, 0.0) if floats.is_float(array.dtype) else np.asarray(array != value)
-        if not wrong.any() or (moved and _moves(inputs, path)):
-            return first_place(wrong) if wrong.any() else None
-        if not floats.is_float(array.dtype):  # what is rounded on the way decides them
-            wrong &= all(argument.integers is not None for argument in inputs.question.inputs)
-            return first_place(wrong) if wrong.any() else None
-        ran = np.asarray(array, np.float64)  # float64 has no range to leave on the way
-        wrong = apart(array, expected, WRONG * float(ml_dtypes.finfo(array.dtype).eps))
-        wrong &= np.isfinite(ran) & np.isfinite(np.asarray(expected, np.float64))
-        if wrong.any():
-            wrong &= ~(np.abs(ran - value) <= WRONG * inputs.bound(side, path))
-    return first_place(wrong) if wrong.any() else None
-
-
-def _moves(inputs: OtherInputs, path: str) -> bool:
-    """Return whether both sides only move data at these values too: at others, as of equal indices, they may add."""
-    proofs = inputs.proofs.prover.movement(inputs.question)
-    return not isinstance(proofs, Unproved) and path in proofs and proofs[path].only_moved
-
-
-def _index_values_tried(usual: OtherInputs) -> Iterator[OtherInputs]:
-    """Yield the record with other integers; where an array is given, only those within an axis may be."""
-    places = _places(usual)
-    for other in other_integers(usual.question, places):
-        record = at_inputs(usual.record, other.question)
-        changed = [array for name, array in record.items() if not np.array_equal(array, usual.record[name])]
-        if any(array.dtype.kind == "b" or max(-int(array.min()), int(array.max())) >= 2**31 - 1 for array in changed):
-            continue  # no index is at an end of a dtype
-        inside = all(array.min() >= 0 and array.max() < max(places, default=0) for array in changed)
-        yield replace(usual, record=record, words=f"with {other.words}", allowed=other.allowed or inside)
-
-
-def _places(usual: OtherInputs) -> list[int]:
-    """Return the ends of the axes that both programs index, and the borders of their shards."""
-    devices = [size for _, size in usual.job.on_mesh.mesh.axes if size > 1]
-    both, places = (usual.question.reference, usual.question.variant), list[int]()
-    for equation in (each for program in both for each in equations(program.jaxpr)):
-        if not equation.primitive.name.startswith(_INDEXING):
-            continue
-        shape = equation.invars[0].aval.shape
-        sizes = equation.params.get("slice_sizes", (1,) * len(shape))
-        if equation.primitive.name == "dynamic_update_slice":
-            sizes = equation.invars[1].aval.shape
-        for length, taken in zip(shape, sizes, strict=True):
-            if taken < length or length == 1:
-                borders = [length // n for n in devices if length % n == 0]
-                places += [length - taken, length - taken + 1, length - 1, length, *borders, *(b - 1 for b in borders)]
-    return list(dict.fromkeys([*places, -1]))

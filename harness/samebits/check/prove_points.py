@@ -18,10 +18,11 @@ import numpy as np
 from samebits.check.cross_checks import size_proofs
 from samebits.check.error_groups import LeafSample
 from samebits.check.execution import Execution, MovementProof, PendingPoint
+from samebits.check.index_values import at_index_values
 from samebits.check.judge import rule, where
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
-from samebits.check.other_inputs import Searches
+from samebits.check.other_inputs import Search, Searches
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
 from samebits.check.rounding import gather_evidence, growing
@@ -66,7 +67,7 @@ from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.finding import Compared, Errors, Finding, Proof, at
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair import Pair
+from samebits.schema.pair import CompiledPair, Pair
 from samebits.schema.point import Effort, Point
 from samebits.schema.result import Verdict
 
@@ -265,7 +266,7 @@ class PointProver:
         self._order = TraceOrder(self.sides)
         self._prover = Prover(self.sides, self.platform, assuming=assuming)
         self._proofs = _ProofsAtRecords(Execution(self.sides), self._prover)
-        self._searches = Searches(self._proofs, (at_magnitudes,), executed=False)
+        self._searches = Searches(self._proofs, _searches_of(pair), executed=False)
         self._smaller = SmallerSizes(self._proofs.execution, self._proofs_of) if assuming else None
         self._derivations = BoundCache(self.platform)
         self._beside = size_proofs(pair, Effort(), self.platform)
@@ -274,7 +275,7 @@ class PointProver:
     def _proofs_of(self, sides: TracedSides) -> tuple[PointProofs, Searches]:
         """Return proofs and searches for the same pair at other sizes."""
         proofs = _ProofsAtRecords(Execution(sides), Prover(sides, self.platform))
-        return proofs, Searches(proofs, (at_magnitudes,), executed=False)
+        return proofs, Searches(proofs, _searches_of(self.pair), executed=False)
 
     def begin_chunk(self) -> None:
         """Search for lines from here on as if no point had been refuted before."""
@@ -323,6 +324,8 @@ class PointProver:
             if not self._prover.assuming or any(proof.ruling.verdict == "different" for proof in proofs):
                 return [self._undecided(point, other, begin, again)]
             proofs = [assuming_devices(proof, counts, mesh.id) for proof in proofs]
+        if mesh.devices > 1 and any(proof.ruling.verdict == "proved" for proof in proofs):
+            note(AS_WRITTEN)
         seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
         return [replace(argument, seconds=seconds, replay=again) for argument in proofs]
 
@@ -431,6 +434,18 @@ class PointProver:
         if smaller is not None and (other is None or not other.allowed):
             return other
         return self._searches.counterexample(job, leaf)
+
+
+AS_WRITTEN = (
+    "on a mesh, what is proved is the program as written; what the partitioner makes of it is executed by `samebits "
+    "check`, at the ends of the axes that are indexed and at the borders of their shards"
+)
+"""The note with proofs on a mesh that splits something."""
+
+
+def _searches_of(pair: Pair) -> tuple[Search, ...]:
+    """Return what looks for other inputs: of a compiled program, at the boundary values of indices too."""
+    return (at_index_values, at_magnitudes) if isinstance(pair, CompiledPair) else (at_magnitudes,)
 
 
 def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:

@@ -24,9 +24,10 @@ from samebits.check.execution import (
     declared_arrays,
     one_cotangent_each,
 )
+from samebits.check.index_values import at_index_values
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
-from samebits.check.other_inputs import Searches, at_index_values, at_other_cotangents
+from samebits.check.other_inputs import Searches, at_other_cotangents
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.point_proofs import PointProofs
 from samebits.check.rounding import RoundingEvidence

@@ -98,10 +98,11 @@ def _picture(outcome: LeafOutcome, ok: bool, element: Witness | None) -> Picture
 
 
 def _elsewhere(run: PointRun) -> Iterator[str]:
-    """Say where the compiler was checked in place of a point that was not executed."""
+    """Say of what a point that was not executed is proved, and where the compiler was checked in its place."""
     if run.executed_elsewhere is not None:
         points = "1 other point" if run.executed_elsewhere == 1 else f"{run.executed_elsewhere} other points"
-        yield f"not executed here, but at {points} of this variant and direction; --full executes all"
+        where = f"not executed here, but at {points} of this variant and direction"
+        yield f"of the program as written: {where}; --full executes all"
 
 
 def named_lines(ruled: Ruled, outcome: LeafOutcome) -> NamedLines:

@@ -8,6 +8,7 @@ that function: everything that compares, proves and reports pairs works for them
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
@@ -35,7 +36,7 @@ from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec, Mode
-from samebits.schema.pair import Pair
+from samebits.schema.pair import CompiledPair, Pair
 from samebits.schema.target import Target
 
 Array = Any
@@ -232,6 +233,9 @@ class TargetPrograms:
         self.made: dict[str, _Both] = {}
         self.sides = TracedSides(pair, Programs(threads=1))
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="programs")
+        kind = type(jax.default_matmul_precision)
+        # What the caller's contexts set, such as `jax.enable_x64`, another thread does not see.
+        self.contexts = [(state, state.value) for state in vars(jax).values() if isinstance(state, kind)]
 
     def both(self, name: str) -> _Both:
         """Return the two forms of a program.
@@ -255,6 +259,12 @@ class TargetPrograms:
         return site_alone(self.sides, place.side, site)
 
     def _make(self, place: ProgramPlace) -> _Both:
+        with contextlib.ExitStack() as stack:
+            for state, value in self.contexts:
+                stack.enter_context(state(value))
+            return self._traced(place)
+
+    def _traced(self, place: ProgramPlace) -> _Both:
         built = target_mesh(self.target, MeshSpec.parse(place.mesh), place.mode)
         trace = self.sides.forward if place.direction == "forward" else self.sides.gradient
         written, sharded = trace(place.side, self.alone(place)), trace(place.side, self.site(place, built))
@@ -390,7 +400,9 @@ def _argument(name: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
-def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = None, sides: Sequence[str] = ()) -> Pair:
+def compiled_pair(
+    pair: Pair, target: str, options: Mapping[str, str] | None = None, sides: Sequence[str] = ()
+) -> CompiledPair:
     """Return a pair whose reference is what was written, and whose variant what the target's compiler made of it.
 
     Its cases are the programs: each side of the pair at each case, on each mesh of the target's size, in each
@@ -416,8 +428,9 @@ def compiled_pair(pair: Pair, target: str, options: Mapping[str, str] | None = N
             f"{', '.join((*pair.meshes, *pair.wide_meshes))}"
         )
 
-    return Pair(
+    return CompiledPair(
         name=pair.name,
+        layouts={place.id: place.mesh for place in programs.places.values()},
         reference=programs.written,
         variants={variant_of(target): programs.compiled},
         args=programs.args,

@@ -289,6 +289,17 @@ class Pair:
         return next((exemption for exemption in self.exemptions if exemption.covers(**there)), None)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledPair(Pair):
+    """What was written, and what a compiler made of it: two forms of one program, which no index may take apart.
+
+    Args:
+        layouts: by case, the mesh for which its program is partitioned.
+    """
+
+    layouts: Mapping[str, str]
+
+
 def _of_output(where: dict[str, Any]) -> dict[str, Any]:
     """Return where a result is declared: an output under differentiation as the forward output that it is."""
     leaf = where["leaf"]

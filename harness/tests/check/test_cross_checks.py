@@ -111,7 +111,8 @@ def test_what_is_not_executed_has_the_verdict_of_its_execution() -> None:
         first, second = ({k: v for k, v in flat(asdict(r)).items() if k not in left_out} for r in (executed, proved))
         assert first == second
     assert alone[0].ruling.evidence == (
-        "both sides only move data, each element from the same place; not executed here, but at "
+        "both sides only move data, each element from the same place; of the program as written: not "
+        "executed here, but at "
         f"{CrossChecks(pair, 8).others(_point(alone[0]))} other points of this variant and direction; "
         "--full executes all"
     )

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import samebits
+from samebits.check.index_values import _borders
 from samebits.check.rounding import COMPILER
 from samebits.programs.inputs import dtype_of
 from samebits.schema.finding import Finding
+from samebits.schema.meshes import MeshSpec
 from tests.support.toys import run
 
 MOVED = "as written both sides only move data"
@@ -66,6 +68,30 @@ def _block_again(x: Any, start: Any, row: Any) -> Any:
     return jax.lax.dynamic_slice_in_dim(jax.lax.dynamic_slice_in_dim(x, row, 2, 0), start, 6, 1)
 
 
+def _slice_rows(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice_in_dim(x, start, 3, 0)
+
+
+def _slice_rows_again(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice(x, (start, 0), (3, x.shape[1]))
+
+
+def _offset(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice_in_dim(x, start["first"][0] // 1000 + 1, 3, 0)
+
+
+def _offset_again(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice(x, (start["first"][0] // 1000 + 1, 0), (3, x.shape[1]))
+
+
+def _second(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice_in_dim(x, start[1], 3, 0)
+
+
+def _second_again(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice(x, (start[1], 0), (3, x.shape[1]))
+
+
 def _pair(reference: Any, variant: Any, mesh: str, values: Any, dtype: str = "float32") -> samebits.Pair:
     return samebits.Pair(
         name="sliced",
@@ -84,14 +110,24 @@ def _pair(reference: Any, variant: Any, mesh: str, values: Any, dtype: str = "fl
 
 def _wrong_at(monkeypatch: pytest.MonkeyPatch, number: int, side: str, change: Callable[[Any], Any]) -> None:
     """Plant a compiler whose programs of one side are wrong where an integer argument is at least a number."""
+    _wrong_where(monkeypatch, side, lambda start: int(start) >= number, change)
+
+
+def _wrong_where(
+    monkeypatch: pytest.MonkeyPatch,
+    side: str,
+    where: Callable[[Any], bool],
+    change: Callable[[Any], Any] = lambda array: np.roll(array, 1, -1),
+) -> None:
+    """Plant a compiler whose programs of one side are wrong where all integer arguments are in a range."""
     from samebits.check import execution
 
     honest = execution.run_program
 
     def planted(program: Any, call: tuple[Any, ...]) -> Any:
         outputs = honest(program, call)
-        starts = [leaf for leaf in jax.tree.leaves(call) if leaf.dtype.kind == "i"]
-        if side not in program.label or not all(int(start) >= number for start in starts):
+        starts = [np.asarray(leaf) for leaf in jax.tree.leaves(call) if leaf.dtype.kind == "i"]
+        if side not in program.label or not all(map(where, starts)):
             return outputs
         return jax.tree.map(lambda leaf: jax.device_put(change(np.asarray(leaf)), leaf.sharding), outputs)
 
@@ -237,3 +273,34 @@ def test_a_program_wrong_where_all_indices_are_large(monkeypatch: pytest.MonkeyP
     results = [result for result in run(pair) if result.place.variant == "again"]
     assert results and all(f"{COMPILER} with '" in str(result.ruling.evidence) for result in results)
     assert all("' = 7 and '" in str(result.ruling.evidence) for result in results)
+
+
+GIVEN = [
+    pytest.param(_slice_rows, _slice_rows_again, np.int32(1), lambda start: start == 12, id="third border"),
+    pytest.param(
+        _offset, _offset_again, {"first": (np.int32(1000),)}, lambda start: start // 1000 == 11, id="computed"
+    ),
+    pytest.param(_second, _second_again, np.array([1, 2, 4], np.int32), lambda starts: starts[1] >= 12, id="several"),
+]
+
+
+@pytest.mark.parametrize(("reference", "variant", "start", "wrong"), GIVEN)
+def test_a_program_wrong_at_a_border_of_a_shard(
+    reference: Any, variant: Any, start: Any, wrong: Callable[[Any], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Starts that are given: of a scalar, of one in a tree from which the start is computed, and of an array."""
+    x, call = np.arange(64, dtype=np.float32).reshape(16, 4), {"mesh": "data4", "gradients": False}
+    assert samebits.check(reference, variant, x, start, **call).verdict == "proved"
+    _wrong_where(monkeypatch, f"'{variant.__name__.strip('_')}'", wrong)
+    compared = samebits.check(reference, variant, x, start, **call)
+    assert compared.verdict == "different" and f"{COMPILER} with 'start" in str(compared), compared
+    assert "on data4" in str(compared)
+
+
+def test_borders_of_the_shards_of_an_axis() -> None:
+    assert _borders(16, MeshSpec.parse("data4")) == [4, 8, 12]
+    assert _borders(16, MeshSpec.parse("data2_model4")) == [2, 4, 6, 8, 10, 12, 14]
+    assert _borders(10, MeshSpec.parse("data4")) == [3, 6, 9]
+    assert _borders(16, MeshSpec.parse("none")) == []
+    many = _borders(4096, MeshSpec.parse("data64"))
+    assert many[:2] == [64, 128] and many[-1] == 4032 and len(many) == 16

@@ -178,6 +178,26 @@ def test_movement_is_proved_on_every_partition() -> None:
     assert compared.verdict == "proved", compared
 
 
+def rows_from(x: Any, start: Any) -> Any:
+    return jax.lax.dynamic_slice_in_dim(x, start, 3, 0)
+
+
+def test_a_program_wrong_at_a_border_of_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that is given: the compiled program runs at the borders of the shards too, as openxla/xla#49122 needs."""
+    arguments = np.arange(64, dtype=np.float32).reshape(16, 4), np.int32(1)
+    sharded: dict[str, Any] = {"target": "cpu:8", "mesh": "d*", "specs": (P("d"), P()), "gradients": False}
+    assert samebits.run_compiled(rows_from, *arguments, **sharded).verdict == "proved"
+    honest = executed.TargetPrograms.compiled
+
+    def planted(self: Any, program: str, **arrays: Any) -> Any:
+        rows = honest(self, program, **arrays)
+        return jnp.where(arrays["start"] == 6, jnp.roll(rows, 1, -1), rows)
+
+    monkeypatch.setattr(executed.TargetPrograms, "compiled", planted)
+    compared = samebits.run_compiled(rows_from, *arguments, **sharded)
+    assert compared.verdict == "different" and "wrong with 'start' = 6" in str(compared), compared
+
+
 def test_an_instruction_without_a_meaning_is_named() -> None:
     def factor(x: Any) -> Any:
         return jnp.linalg.cholesky(x @ x.T + jnp.eye(4))
@@ -197,3 +217,16 @@ def test_a_mesh_of_devices_is_a_wrong_request() -> None:
 def test_a_function_is_not_called_with_too_few_arrays() -> None:
     with pytest.raises(RequestError, match="'mean_of_products' takes"):
         samebits.run_compiled(mean_of_products, float32(16, 8), target="cpu:8")
+
+
+def sine_of_product(x: Any) -> Any:
+    return jnp.sin(x) @ x
+
+
+def test_contexts_of_jax_around_the_call_are_kept() -> None:
+    with jax.enable_x64(True):
+        wide = samebits.run_compiled(sine_of_product, jax.ShapeDtypeStruct((8, 8), jnp.float64), target="cpu")
+    assert wide.ok and {str(leaf.comparison.array)[:7] for leaf in wide.leaves} == {"float64"}, wide
+    with jax.default_matmul_precision("highest"):
+        precise = samebits.run_compiled(sine_of_product, float32(8, 8), target="cpu")
+    assert precise.ok and "HIGHEST" not in str(precise), precise
