@@ -12,9 +12,10 @@ import contextlib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -27,7 +28,7 @@ from samebits.compile.devices import devices, target_mesh
 from samebits.compile.passes import FaultyPass, faulty_pass
 from samebits.compile.request import variant_of
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
-from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import FILLERS, PARTITIONS, PartitionProgram
 from samebits.hlo.module import HloModule
 from samebits.programs.inputs import differentiable, records
 from samebits.programs.program_cache import Programs
@@ -35,7 +36,7 @@ from samebits.programs.sides import Site, TracedSides, site_alone
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.finding import Finding
-from samebits.schema.meshes import MeshSpec, Mode
+from samebits.schema.meshes import NO_MESH, MeshSpec, Mode
 from samebits.schema.pair import CompiledPair, Pair
 from samebits.schema.target import Target
 
@@ -117,6 +118,7 @@ class RunnableProgram:
         taken: which flat arguments its parameters are.
         inputs: of those arguments.
         outputs: of the flat outputs.
+        in_passes: products of float32 are taken in passes of bfloat16, as a TPU takes them.
         unwritten: once it was traced, the instructions that return memory which nothing wrote.
     """
 
@@ -125,16 +127,20 @@ class RunnableProgram:
     taken: tuple[int, ...]
     inputs: tuple[Shards, ...]
     outputs: tuple[Shards, ...]
+    in_passes: bool = False
     unwritten: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, compiled: Any, traced: Any, taken: tuple[int, ...], devices: Sequence[Any]) -> RunnableProgram:
+    def of(
+        cls, compiled: Any, traced: Any, taken: tuple[int, ...], devices: Sequence[Any], *, in_passes: bool = False
+    ) -> RunnableProgram:
         """Return a program that jax compiled ahead of time.
 
         Args:
             compiled, traced: as jax has them.
             taken: which flat arguments jit did not drop.
             devices: of the mesh, in its order, which is that of the partitions.
+            in_passes: as of the program.
         """
         module = HloModule(compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto())
         # jit may keep arguments that no equation uses.
@@ -152,13 +158,19 @@ class RunnableProgram:
             taken=taken,
             inputs=tuple(Shards.of(s, t.shape, devices) for s, t in zip(shardings, types, strict=True)),
             outputs=tuple(Shards.of(s, t.shape, devices) for s, t in zip(results, traced.jaxpr.out_avals, strict=True)),
+            in_passes=in_passes,
         )
 
-    def __call__(self, *flat: Array) -> list[Array]:
-        """Return the outputs for flat arguments of the whole function, replicas first."""
+    def __call__(self, *flat: Array, fillers: Mapping[str, Any] = MappingProxyType({})) -> list[Array]:
+        """Return the outputs for flat arguments of the whole function, replicas first.
+
+        Args:
+            flat: the arguments.
+            fillers: by the name of an instruction, what memory holds that it returns and nothing wrote.
+        """
         args = [shards.cut(flat[number]) for number, shards in zip(self.taken, self.inputs, strict=True)]
         axes = tuple(None if shards.count == 1 else 0 for shards in self.inputs)
-        run = PartitionProgram(self.module, self.partitions)
+        run = PartitionProgram(self.module, self.partitions, fillers=fillers, in_passes=self.in_passes)
         self._require_shards(args)
         by_partition = jax.vmap(run, in_axes=axes, out_axes=0, axis_name=PARTITIONS, axis_size=self.partitions)(*args)
         self.unwritten.update(run.unwritten)
@@ -179,6 +191,9 @@ EVALUATED = (
     "bits of float arithmetic are not"
 )
 """The note with every verdict on a compiled program."""
+
+IN_PASSES = EVALUATED.replace("in full precision", "of float32 in passes of bfloat16")
+"""The same where products are taken so."""
 
 SEARCHED = 2
 """For how many outputs of a pair the pass is searched that makes them differ."""
@@ -221,16 +236,25 @@ class _Both:
     lowered: Lowered
     compiled: RunnableProgram
 
+    @property
+    def leaves(self) -> list[str]:
+        """Name the flat outputs."""
+        paths = jax.tree_util.tree_leaves_with_path(jax.tree.unflatten(self.tree, range(self.tree.num_leaves)))
+        return [f"out{jax.tree_util.keystr(path)}" for path, _ in paths]
+
 
 class TargetPrograms:
     """The programs of a pair for a target, each made once, before jax traces what runs them."""
 
-    def __init__(self, pair: Pair, target: Target, options: Mapping[str, str]) -> None:
+    def __init__(self, pair: Pair, target: Target, options: Mapping[str, str], *, in_passes: bool = False) -> None:
         self.pair = pair
         self.target = target
         self.options = dict(options)
         self.places: dict[str, ProgramPlace] = {}
         self.made: dict[str, _Both] = {}
+        self.in_passes = in_passes
+        self.runnable: CompiledPair | None = None
+        self.written_alone: set[str] = set()
         self.sides = TracedSides(pair, Programs(threads=1))
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="programs")
         kind = type(jax.default_matmul_precision)
@@ -245,8 +269,19 @@ class TargetPrograms:
         """
         if name not in self.made:
             # Asked for while jax traces what runs them: another thread traces apart from it.
-            self.made[name] = self.thread.submit(self._make, self.places[name]).result()
+            self.made[name] = self._apart(self._make, self.places[name])
         return self.made[name]
+
+    def _apart(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a function in the other thread, under the contexts of the caller."""
+
+        def call() -> Any:
+            with contextlib.ExitStack() as stack:
+                for state, value in self.contexts:
+                    stack.enter_context(state(value))
+                return function(argument)
+
+        return self.thread.submit(call).result()
 
     def site(self, place: ProgramPlace, built: Any) -> Site:
         """Return where a program is traced."""
@@ -259,12 +294,6 @@ class TargetPrograms:
         return site_alone(self.sides, place.side, site)
 
     def _make(self, place: ProgramPlace) -> _Both:
-        with contextlib.ExitStack() as stack:
-            for state, value in self.contexts:
-                stack.enter_context(state(value))
-            return self._traced(place)
-
-    def _traced(self, place: ProgramPlace) -> _Both:
         built = target_mesh(self.target, MeshSpec.parse(place.mesh), place.mode)
         trace = self.sides.forward if place.direction == "forward" else self.sides.gradient
         written, sharded = trace(place.side, self.alone(place)), trace(place.side, self.site(place, built))
@@ -273,7 +302,11 @@ class TargetPrograms:
                 program.result()
         lowered = lower_traced(sharded.traced, mesh=built, target=self.target, label=sharded.label)
         compiled = RunnableProgram.of(
-            compile_lowered(lowered, self.options), sharded.traced, lowered.taken, list(built.devices.flat)
+            compile_lowered(lowered, self.options),
+            sharded.traced,
+            lowered.taken,
+            list(built.devices.flat),
+            in_passes=self.in_passes,
         )
         return _Both(
             names=self._names(place),
@@ -321,10 +354,40 @@ class TargetPrograms:
         return jax.tree.unflatten(both.tree, spread)
 
     def compiled(self, program: str, **arrays: Any) -> Any:
-        """Run what the compiler made."""
+        """Run what the compiler made.
+
+        Raises:
+            CouldNotRun: at the inputs of the case, an output depends on memory that nothing wrote.
+        """
         both = self.both(program)
         outputs = both.compiled(*(arrays[_argument(name)] for name in both.names))
+        if both.compiled.unwritten and program not in self.written_alone:
+            self._apart(self._require_written, program)
+            self.written_alone.add(program)
         return jax.tree.unflatten(both.tree, [output[0] if output.shape[0] == 1 else output for output in outputs])
+
+    def _require_written(self, program: str) -> None:
+        """Reject a program at whose outputs other contents of memory that nothing wrote are seen."""
+        both, names = self.both(program), sorted(self.both(program).compiled.unwritten)
+        assert self.runnable is not None
+        mesh, dtype = MeshSpec.parse(NO_MESH), self.places[program].dtype
+        record = next(iter(records(self.runnable, self.runnable.case(program), dtype, mesh).values()))
+        flat = [record[_argument(name)] for name in both.names]
+        run = jax.jit(lambda fillers, *args: both.compiled(*args, fillers=fillers))
+
+        def outputs(changed: Sequence[str]) -> list[bytes]:
+            fillers = {name: np.float64(FILLERS[name in changed]) for name in names}
+            with jax.enable_x64(any(array.dtype.itemsize == 8 for array in flat)):
+                return [np.asarray(output).tobytes() for output in run(fillers, *flat)]
+
+        usual, other = outputs(()), outputs(names)
+        if other != usual:
+            leaves = [name for name, first, second in zip(both.leaves, usual, other, strict=True) if first != second]
+            read = [name for name in names if outputs((name,)) != usual] or names
+            raise CouldNotRun(
+                f"{', '.join(leaves)} depends on memory that nothing wrote, of instruction "
+                f"{', '.join(f'%{name}' for name in read)}"
+            )
 
     def faulty(self, program: str, leaf: str, arrays: Mapping[str, Any]) -> FaultyPass | None:
         """Find the pass of the compiler that makes an output differ from what was written, at given inputs.
@@ -336,8 +399,7 @@ class TargetPrograms:
             CouldNotRun: the program cannot be run.
         """
         both = self.both(program)
-        paths = jax.tree_util.tree_leaves_with_path(jax.tree.unflatten(both.tree, range(both.tree.num_leaves)))
-        number = next((at for path, at in paths if "out" + jax.tree_util.keystr(path) == leaf), 0)
+        number = both.leaves.index(leaf) if leaf in both.leaves else 0
         flat = [jnp.asarray(arrays[_argument(name)]) for name in both.names]
         right = _wide(jax.jit(jaxpr_as_fun(both.written))(*flat)[number])
 
@@ -364,6 +426,8 @@ def programs_of(pair: Pair) -> TargetPrograms:
 
 def program_notes(pair: Pair, findings: Iterable[Finding]) -> list[str]:
     """Say how a compiled pair is run, and why its outputs differ, for the first that do."""
+    if programs_of(pair).in_passes:
+        return [IN_PASSES]  # no pass of the compiler is to blame for their rounding
     notes = [EVALUATED]
     wrong = [finding for finding in findings if finding.ruling.verdict == "different"]
     for finding in wrong[:SEARCHED]:
@@ -379,9 +443,6 @@ def _reasons(pair: Pair, finding: Finding) -> Iterator[str]:
     case, mesh = pair.case(finding.place.case), MeshSpec.parse(finding.place.mesh)
     record = next(iter(records(pair, case, finding.place.dtype, mesh).values()))
     faulty = programs_of(pair).faulty(case.id, finding.place.leaf, record)
-    unwritten = sorted(programs_of(pair).both(case.id).compiled.unwritten)
-    if unwritten:
-        yield f"the program reads memory that nothing wrote, at {', '.join(unwritten)}"
     if faulty is not None:
         yield str(faulty)
 
@@ -401,7 +462,12 @@ def _argument(name: str) -> str:
 
 
 def compiled_pair(
-    pair: Pair, target: str, options: Mapping[str, str] | None = None, sides: Sequence[str] = ()
+    pair: Pair,
+    target: str,
+    options: Mapping[str, str] | None = None,
+    sides: Sequence[str] = (),
+    *,
+    in_passes: bool = False,
 ) -> CompiledPair:
     """Return a pair whose reference is what was written, and whose variant what the target's compiler made of it.
 
@@ -412,13 +478,14 @@ def compiled_pair(
         target: a slice such as `v5p:2x2x1`.
         options: of the compiler.
         sides: of the pair whose programs are run; all by default.
+        in_passes: products of float32 are taken in passes of bfloat16, as a TPU takes them.
 
     Raises:
         RequestError: there is no such target, or no mesh of the pair has as many devices.
     """
     chosen = Target(name=target)
     count = len(devices(chosen))
-    programs = TargetPrograms(pair, chosen, options or {})
+    programs = TargetPrograms(pair, chosen, options or {}, in_passes=in_passes)
     meshes = [mesh for mesh in (*pair.meshes, *pair.wide_meshes) if MeshSpec.parse(mesh).devices == count]
     programs.places.update({place.id: place for place in _places(pair, meshes, sides)})
     cases = [_case(place) for place in programs.places.values()]
@@ -428,7 +495,7 @@ def compiled_pair(
             f"{', '.join((*pair.meshes, *pair.wide_meshes))}"
         )
 
-    return CompiledPair(
+    programs.runnable = CompiledPair(
         name=pair.name,
         layouts={place.id: place.mesh for place in programs.places.values()},
         reference=programs.written,
@@ -439,6 +506,7 @@ def compiled_pair(
         gradients=False,
         origin=pair.origin,
     )
+    return programs.runnable
 
 
 def _places(pair: Pair, meshes: Sequence[str], sides: Sequence[str]) -> Iterator[ProgramPlace]:

@@ -6,12 +6,12 @@ import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.functions.as_pair import CASE, pair_of
 from samebits.functions.compare import compared, rerun, session, with_gradients
-from samebits.functions.request import compare_request
+from samebits.functions.request import CompareRequest, compare_request
 from samebits.functions.result import Comparing
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
@@ -20,6 +20,7 @@ from samebits.report.failure import LeafRow
 from samebits.report.html.notebook import notebook_table
 from samebits.report.terminal import blocks_text
 from samebits.schema.case import Case
+from samebits.schema.pair import Pair
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize
 from samebits.schema.target import Target, spread
@@ -37,12 +38,14 @@ class ComparingPrograms:
         leaves: one comparison per direction: whether both are the same program, and ratios of their figures.
         programs: the figures of each program, as in the JSON document of `samebits compile`.
         errors: what did not compile.
+        ran: with `run=True`, the verdicts on the programs of each function beside what was written.
     """
 
     name: str
     leaves: tuple[SideBySide, ...]
     programs: tuple[CompiledSide, ...]
     errors: tuple[SamebitsError, ...] = ()
+    ran: tuple[Comparing, ...] = ()
 
     @property
     def verdict(self) -> str | None:
@@ -50,15 +53,17 @@ class ComparingPrograms:
         return "proved" if self.leaves and not self.errors and all(leaf.verdict for leaf in self.leaves) else None
 
     def raise_for_status(self) -> None:
-        """Do nothing where both functions compile to the same programs.
+        """Do nothing where both functions compile to the same programs, and these are what was written if they ran.
 
         Raises:
             AssertionError: they do not; the message has both sides' figures.
-            CouldNotRun: one of them does not compile.
+            CouldNotRun: one of them does not compile, or could not be run.
         """
         __tracebackhide__ = True
         if self.errors:
             raise CouldNotRun("; ".join(str(error) for error in self.errors))
+        for ran in self.ran:
+            ran.raise_for_status()
         if self.verdict is None:
             raise AssertionError(repr(self))
 
@@ -78,6 +83,7 @@ class ComparingPrograms:
             [
                 blocks_text([block_fold(block) for block in self._blocks()]),
                 *(f"error: {error}" for error in self.errors),
+                *map(str, self.ran),
             ]
         )
 
@@ -102,6 +108,7 @@ def compare_programs(
     target: str,
     mesh: str | None = None,
     specs: Any = None,
+    run: bool = False,
     **more: Any,
 ) -> ComparingPrograms:
     """Compile two functions for a target, such as a TPU slice, and compare the programs; no array is allocated.
@@ -116,10 +123,11 @@ def compare_programs(
         mesh: the layout, with one size left open for the target's devices: `fsdp*_tensor2`. By default every device has
             everything.
         specs: how the arguments lie on the mesh, as for `assert_same`.
+        run: both programs are run on the CPU too and compared with what was written, as by `run_compiled`.
         more: options and keyword arguments, as for `assert_same`.
 
     Returns:
-        The figures of both programs, and whether they are the same.
+        The figures of both programs, whether they are the same, and in `ran` what running them showed.
 
     Raises:
         RequestError: the functions do not take the arguments, or there is no such target or layout.
@@ -132,7 +140,8 @@ def compare_programs(
     if mesh is not None and not isinstance(mesh, str):
         raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
     Target(name=target)
-    pair = pair_of(compare_request(reference, variant, shapes, {"specs": specs, **more}))
+    request = compare_request(reference, variant, shapes, {"specs": specs, **more})
+    pair = pair_of(request)
     real = RealSize(
         case=Case(id=CASE, statics=pair.cases[0].statics),
         layout=mesh or REPLICATED,
@@ -151,6 +160,7 @@ def compare_programs(
         leaves=tuple(leaf for case in cases for leaf in case.comparisons),
         programs=tuple(program for case in cases for program in case.programs),
         errors=tuple(error for case in cases for error in case.errors),
+        ran=tuple(_ran(replace(pair, name=side), request, target, mesh, side) for side in pair.sides if run),
     )
 
 
@@ -161,6 +171,7 @@ def run_compiled(
     mesh: str | None = None,
     specs: Any = None,
     compiler_options: Mapping[str, str] | None = None,
+    products: Literal["full", "bf16"] = "full",
     **more: Any,
 ) -> Comparing:
     """Compile a function for a target, run that program on the CPU, and compare it with what was written.
@@ -176,6 +187,8 @@ def run_compiled(
             everything.
         specs: how the arguments lie on the mesh, as for `assert_same`.
         compiler_options: of XLA, by name.
+        products: how those of float32 are taken: in full precision, or with `bf16` in as many passes of bfloat16 as a
+            TPU takes at their precision: one by default, three at `high`, six at `highest`.
         more: options and keyword arguments, as for `assert_same`.
 
     Returns:
@@ -185,20 +198,29 @@ def run_compiled(
         RequestError: the function does not take the arguments, or there is no such target or layout.
         CouldNotRun: the target's compiler is not installed, or an instruction of the program has no meaning here.
     """
+    if products not in ("full", "bf16"):
+        raise RequestError(f"products={products!r}; expected 'full' or 'bf16'")
+    if mesh is not None and not isinstance(mesh, str):
+        raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
+    request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})
+    pair = pair_of(request)
+    pair = replace(pair, name=request.options.name or pair.reference_name)
+    how: dict[str, Any] = {"options": compiler_options, "in_passes": products == "bf16"}
+    return _ran(pair, request, target, mesh, pair.reference_name, **how)
+
+
+def _ran(pair: Pair, request: CompareRequest, target: str, mesh: str | None, side: str, **how: Any) -> Comparing:
+    """Run the programs of a side for a target, and compare them with what was written."""
     from samebits.check.run_points import run_points
     from samebits.compile.devices import devices
     from samebits.compile.executed import compiled_pair, program_notes
 
     begin = time.perf_counter()
-    if mesh is not None and not isinstance(mesh, str):
-        raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
-    chosen = Target(name=target)
-    request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})
-    pair, layout = pair_of(request), spread(mesh or REPLICATED, len(devices(chosen)))
-    pair = replace(pair, name=request.options.name or pair.reference_name, meshes=(), wide_meshes=(layout.id,))
+    layout = spread(mesh or REPLICATED, len(devices(Target(name=target))))
+    pair = replace(pair, meshes=(), wide_meshes=(layout.id,))
     programs = session().use(pair.name)
     pair, notes = with_gradients(pair, programs, layout.abstract(pair.modes[0]))
-    both = compiled_pair(pair, target, compiler_options, (pair.reference_name,))
+    both = compiled_pair(pair, target, sides=(side,), **how)
     ran = plan(both, Request(variants=both.variant_names), 1)
     effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
     locator = Locator(name=both.name, rerun=rerun())

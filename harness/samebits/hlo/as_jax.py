@@ -7,8 +7,8 @@ The result is a jaxpr of known primitives, so that every abstract domain applies
 to what was written. Opcodes mean what XLA's operation semantics say; those of data and arithmetic are in
 `hlo.operations`, collectives in `hlo.collectives`. One without a meaning is an error that names it.
 
-Memory that nothing wrote, such as the padding that a cast exposes, holds `filler`: an output that depends on it differs
-from what was written, and changes with it (`unwritten` names the instructions).
+Memory that nothing wrote, such as the padding that a cast exposes, holds `filler`, or what `fillers` says of its
+instruction: an output that depends on it changes with it (`unwritten` names the instructions).
 
 Source: XLA, "Operation semantics"; `xla/service/hlo.proto`.
 """
@@ -18,10 +18,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from samebits.hlo import collectives, operations
@@ -32,8 +34,8 @@ from samebits.hlo.types import dtype_of, leaves
 PARTITIONS = collectives.PARTITIONS
 """The name of the `vmap` axis that stands for the devices."""
 
-FILLERS = (113.0, 57.0)
-"""Two contents of memory that nothing wrote: no neutral elements, so that an output which depends on them is wrong."""
+FILLERS = (113.0, -57.0)
+"""Two contents of memory that nothing wrote, true and false: no neutral elements, and on both sides of most numbers."""
 
 _WIDE = frozenset((5, 9, 12, 18))
 """Element types of 64 bits, or two of them."""
@@ -82,15 +84,26 @@ class PartitionProgram:
     Args:
         partitions: how many there are.
         filler: what memory holds that nothing wrote.
+        fillers: the same by the name of the instruction that returns it.
+        in_passes: products of float32 are taken in passes of bfloat16, as a TPU takes them.
 
     Raises:
         Untranslated: on the call, where an instruction has no meaning here.
     """
 
-    def __init__(self, module: HloModule, partitions: int, filler: float = FILLERS[0]) -> None:
+    def __init__(
+        self,
+        module: HloModule,
+        partitions: int,
+        filler: float = FILLERS[0],
+        fillers: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        in_passes: bool = False,
+    ) -> None:
         self.module = module
         self.partitions = partitions
-        self.filler = filler
+        self.filler, self.fillers = filler, fillers
+        self.in_passes = in_passes
         self.unwritten: set[str] = set()
 
     def __call__(self, *parameters: Any) -> tuple[Any, ...]:
@@ -154,7 +167,13 @@ class PartitionProgram:
         self.unwritten.add(inst.name)
         if shape.tuple_shapes:
             return tuple(self.empty(inst, part) for part in shape.tuple_shapes)
-        return jnp.full(tuple(shape.dimensions), self.filler, self.dtype(inst, shape))
+        dtype = self.dtype(inst, shape)
+        return jnp.full(tuple(shape.dimensions), self.filler_of(inst, dtype), dtype)
+
+    def filler_of(self, inst: Instruction, dtype: Any) -> Any:
+        """Return a number of the memory that an instruction returns and nothing wrote."""
+        filler = self.fillers.get(inst.name, np.float64(self.filler))
+        return filler > 0 if dtype == np.bool_ else filler.astype(dtype)
 
 
 def _needed(computation: HloComputation, root: int) -> list[Instruction]:

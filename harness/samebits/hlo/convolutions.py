@@ -67,6 +67,7 @@ def convolution(step: HloStep) -> Any:
         [dim.window_dilation for dim in window],
         dimensions,
         *groups,
+        step.precision,
         preferred_element_type=step.dtype,
     )
 
@@ -106,7 +107,8 @@ def _product(step: HloStep, forms: Sequence[_Spatial]) -> Any:
         elif form.kind == "sum":
             lhs_sum.append(left)
             rhs_sum.append(right)
-    product = lax.dot_general(lhs, rhs, ((lhs_sum, rhs_sum), (lhs_batch, rhs_batch)), preferred_element_type=step.dtype)
+    axes = (lhs_sum, rhs_sum), (lhs_batch, rhs_batch)
+    product = lax.dot_general(lhs, rhs, axes, step.precision, preferred_element_type=step.dtype)
     # The product has the batch first, then what is left of the left side, then what is left of the right side.
     left_free = [axis for axis in range(lhs.ndim) if axis not in (*lhs_batch, *lhs_sum)]
     right_free = [axis for axis in range(rhs.ndim) if axis not in (*rhs_batch, *rhs_sum)]

@@ -98,7 +98,7 @@ def cast(value: Any, source: Placement, target: Placement, dims: tuple[int, ...]
     """
     unwritten = _exposes(source, target)
     # Padding that no element comes from is zero, so that no number of ours stands in the program.
-    filler = filler if unwritten else np.zeros_like(filler)
+    filler = filler if unwritten else np.zeros((), filler.dtype)
     if not (math.prod(source.dims) and math.prod(dims)):
         return lax.full(dims, filler), unwritten
     if source.padded != source.dims:

@@ -62,6 +62,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "lhs_batch": (3, "int64*"),
         "rhs_batch": (4, "int64*"),
     },
+    "Precision": {"operands": (1, "int64*"), "algorithm": (2, "int64")},
     "Gather": {
         "offset_dims": (1, "int64*"),
         "collapsed_slice_dims": (2, "int64*"),
@@ -175,6 +176,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "scatter": (48, "Scatter"),
         "replica_groups": (49, "ReplicaGroup*"),
         "feature_group_count": (50, "int64"),
+        "precision": (51, "Precision"),
         "source_target_pairs": (52, "SourceTarget*"),
         "batch_group_count": (58, "int64"),
         "frontend_attributes": (68, "Attributes"),

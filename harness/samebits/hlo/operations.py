@@ -17,6 +17,7 @@ from samebits.errors import CouldNotRun
 from samebits.hlo import layouts
 from samebits.hlo.convolutions import convolution
 from samebits.hlo.module import HloComputation, copy_of
+from samebits.hlo.products import in_passes
 from samebits.hlo.steps import HloStep
 from samebits.hlo.types import literal_array
 
@@ -139,7 +140,7 @@ def cast(step: HloStep) -> Any:
         except CouldNotRun as error:
             raise step.refuse(str(error)) from None
     same = value if value.dtype == kind else layouts.as_dtype(value.reshape(-1), kind).reshape(value.shape)
-    result, unwritten = layouts.cast(same, sources[0], target, step.dims, np.array(step.program.filler).astype(kind))
+    result, unwritten = layouts.cast(same, sources[0], target, step.dims, step.program.filler_of(step.inst, kind))
     if unwritten:
         step.program.unwritten.add(step.inst.name)
     return result
@@ -217,7 +218,8 @@ def _dot(step: HloStep) -> Any:
     numbers = step.inst.dot
     contracting = tuple(numbers.lhs_contracting), tuple(numbers.rhs_contracting)
     batch = tuple(numbers.lhs_batch), tuple(numbers.rhs_batch)
-    return lax.dot_general(step.values[0], step.values[1], (contracting, batch), preferred_element_type=step.dtype)
+    lhs, rhs = step.values
+    return lax.dot_general(lhs, rhs, (contracting, batch), step.precision, preferred_element_type=step.dtype)
 
 
 def _fft(step: HloStep) -> Any:
@@ -561,8 +563,8 @@ RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "concatenate": _concatenate,
     "constant": _constant,
     "convert": _convert,
-    "convolution": convolution,
-    "dot": _dot,
+    "convolution": in_passes(convolution),
+    "dot": in_passes(_dot),
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "fft": _fft,

@@ -48,6 +48,11 @@ class HloStep:
         """Return the dtype of the result."""
         return self.program.dtype(self.inst, self.inst.shape)
 
+    @property
+    def precision(self) -> str:
+        """Return the precision of a product that the program asks for, the higher one of both operands."""
+        return ("default", "high", "highest")[min(max(self.inst.precision.operands, default=0), 2)]
+
     def called(self, number: int = 0) -> Callable[..., Any]:
         """Return one of the computations that the instruction calls, as a function of its parameters."""
         computation = self.inst.called_computation_ids[number]

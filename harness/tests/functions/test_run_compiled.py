@@ -66,6 +66,7 @@ def mean_of_products(x: Any, w: Any) -> Any:
     return jnp.mean(jnp.tanh(x @ w), axis=0)
 
 
+MATRICES = float32(8, 64), float32(64, 4)
 MEAN: dict[str, Any] = {"mesh": "d*", "specs": (P("d"), P(None)), "target": "cpu:8"}
 
 
@@ -150,8 +151,11 @@ def test_memory_that_nothing_wrote_is_no_zero(monkeypatch: pytest.MonkeyPatch) -
     compared = samebits.run_compiled(
         lambda x: jnp.pad(x, ((0, 8), (0, 0))), float32(8, 2), target="cpu:8", gradients=False
     )
-    assert compared.verdict == "different"
-    assert any("reads memory that nothing wrote, at constant" in note for note in compared.notes), compared.notes
+    (leaf,) = compared.leaves
+    assert leaf.ruling.verdict == "error" and not compared.ok
+    assert "out depends on memory that nothing wrote, of instruction %constant" in str(leaf.ruling.reason)
+    with pytest.raises(CouldNotRun, match="memory that nothing wrote"):
+        compared.raise_for_status()
 
 
 def test_a_search_that_fails_loses_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,3 +234,38 @@ def test_contexts_of_jax_around_the_call_are_kept() -> None:
     with jax.default_matmul_precision("highest"):
         precise = samebits.run_compiled(sine_of_product, float32(8, 8), target="cpu")
     assert precise.ok and "HIGHEST" not in str(precise), precise
+
+
+def product(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def product_at_highest(x: Any, w: Any) -> Any:
+    return jnp.dot(x, w, precision="highest")
+
+
+def test_products_in_passes_of_bfloat16() -> None:
+    """One pass loses what a TPU loses by default; six lose nothing of float32, and neither hides in the other."""
+    full = samebits.run_compiled(product, *MATRICES, target="cpu:8", gradients=False)
+    rounded = samebits.run_compiled(product, *MATRICES, target="cpu:8", gradients=False, products="bf16")
+    precise = samebits.run_compiled(product_at_highest, *MATRICES, target="cpu:8", gradients=False, products="bf16")
+    assert full.ok and precise.ok and executed.IN_PASSES in precise.notes, precise
+    assert rounded.verdict == "different" and "loses accuracy" in str(rounded) and len(rounded.notes) == 1, rounded
+    with pytest.raises(RequestError, match="products='tf32'; expected 'full' or 'bf16'"):
+        samebits.run_compiled(product, *MATRICES, target="cpu:8", products="tf32")  # type: ignore[arg-type]
+
+
+def test_both_programs_of_a_comparison_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    call: dict[str, Any] = {"target": "cpu:8", "gradients": False, "run": True}
+    right = samebits.compare_programs(product, product_at_highest, *MATRICES, **call)
+    assert [ran.name for ran in right.ran] == ["product", "product_at_highest"] and all(ran.ok for ran in right.ran)
+    honest = executed.TargetPrograms.compiled
+
+    def planted(self: Any, program: str, **arrays: Any) -> Any:
+        return honest(self, program, **arrays) * (2 if "highest" in program else 1)
+
+    monkeypatch.setattr(executed.TargetPrograms, "compiled", planted)
+    wrong = samebits.compare_programs(product, product_at_highest, *MATRICES, **call)
+    assert [ran.verdict == "different" for ran in wrong.ran] == [False, True], wrong
+    with pytest.raises(AssertionError, match="product_at_highest: different"):
+        wrong.raise_for_status()
