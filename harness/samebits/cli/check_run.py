@@ -61,6 +61,7 @@ class CheckTask:
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
         target: a slice whose compiler's programs are run; empty for what is declared.
+        products: how these take products.
     """
 
     pairs: Sequence[str] = ()
@@ -71,6 +72,7 @@ class CheckTask:
     effort: Effort
     audited: bool = True
     target: str = ""
+    products: str = "full"
 
     @property
     def tree(self) -> Path:
@@ -80,7 +82,7 @@ class CheckTask:
     def head(self, here: Environment) -> JournalHead:
         """Return what the journal is of."""
         words = {"pairs": [*self.pairs], **asdict(self.request), **asdict(self.effort)}
-        words |= {"target": self.target} if self.target else {}
+        words |= {"target": self.target, "products": self.products} if self.target else {}
         return journal_head("check", self.settings, here, self.root, **words)
 
 
@@ -100,7 +102,8 @@ class CheckInputs:
 def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Document:
     """Check pairs; with `--shake`, once more under each option that XLA reads once per process."""
     with run.loading() as points:
-        declared = load_pairs(task.pairs, task.root, run, task.request.sizes, task.target)
+        how = {"target": task.target, "products": task.products}
+        declared = load_pairs(task.pairs, task.root, run, task.request.sizes, **how)
         inputs = load_inputs(task, declared, task.request, run)
         points |= {name: str(value) for name, value in {**asdict(task.request), **asdict(task.effort)}.items()}
         listed = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]

@@ -32,6 +32,9 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
     run: Annotated[bool, option("Run each compiled program on the CPU, all partitions, beside what was written.")] = (
         False
     )
+    products: Annotated[
+        str, option("With --run: products of float32 in full precision, or in passes of bfloat16.", "full|bf16")
+    ] = "full"
     preset: Annotated[
         str | None,
         option("With `compile model`: the full model's training step at its production shape.", "NAME"),
@@ -61,6 +64,7 @@ def compile_(chosen: CompileOptions) -> int:
 
     `samebits compile PAIR --run` compiles every case of the sweep for the target, on each mesh of its size, runs the
     optimised programs on the CPU, all partitions at once, and compares them with what was written, run on one device.
+    Products of float32 are taken in full precision, and with --products bf16 as a TPU takes them.
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
     worker process too.
@@ -74,18 +78,22 @@ def compile_(chosen: CompileOptions) -> int:
         return _compile_model(chosen, chosen.engine_settings())
     if chosen.run:
         return _run_compiled(chosen, chosen.engine_settings())
+    if chosen.products != "full":
+        raise RequestError("--products belongs to `samebits compile PAIR --run`")
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
     return _compile_pairs(chosen, chosen.engine_settings())
 
 
 def _run_compiled(chosen: CompileOptions, settings: EngineSettings) -> int:
-    from samebits.compile.request import of_programs
+    from samebits.compile.request import PRODUCTS, of_programs
     from samebits.programs.plan import Request
     from samebits.schema.point import Effort
 
     if chosen.compiler_options or chosen.tune:
         raise RequestError("--run takes --target, --case, --variant and --direction; leave out --option and --tune")
+    if chosen.products not in PRODUCTS:
+        raise RequestError(f"--products {chosen.products}; expected {' or '.join(PRODUCTS)}")
     if len(chosen.target) != 1:
         raise RequestError(f"--run takes one --target, such as v5p:2x2x1; got {', '.join(chosen.target) or 'none'}")
     request = Request(variants=chosen.variant, cases=chosen.case, directions=chosen.direction)
@@ -97,6 +105,7 @@ def _run_compiled(chosen: CompileOptions, settings: EngineSettings) -> int:
         effort=Effort(),
         audited=False,
         target=chosen.target[0],
+        products=chosen.products,
     )
     return options.run("check_run:check_pairs", chosen, task)
 

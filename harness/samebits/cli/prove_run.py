@@ -29,7 +29,7 @@ INTERRUPTED = "interrupted; what was proved so far is shown"
 def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun) -> ProofDocument:
     """Prove the points of pairs, in worker processes; meshes may be of any size."""
     target = chosen.target or ""
-    declared = load_pairs(chosen.pairs, chosen.root, run, chosen.sizes, target)
+    declared = load_pairs(chosen.pairs, chosen.root, run, chosen.sizes, target=target)
     selected = of_programs(chosen.request(), target) if target else chosen.request()
     loaded = plans(run, declared, selected, ANY_DEVICES)
     if chosen.all_sizes:

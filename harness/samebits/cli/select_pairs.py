@@ -36,7 +36,7 @@ FILTERS = {
 
 
 def load_pairs(
-    named: Sequence[str], root: Path | None, run: CommandRun, sizes: Sequence[str] = (), target: str = ""
+    named: Sequence[str], root: Path | None, run: CommandRun, sizes: Sequence[str] = (), **how: str
 ) -> list[tuple[Locator, Pair]]:
     """Load the declarations of pairs; those that are wrong become problems, and the others go on.
 
@@ -45,13 +45,13 @@ def load_pairs(
         root: the tree, or None for the current one.
         run: where problems go.
         sizes: other sizes than the declared ones.
-        target: a slice whose compiler's programs take the place of the variants.
+        how: the target whose compiler's programs take the place of the variants, and how these take products.
     """
     others = sizes_text(read_sizes(sizes))
     declared: list[tuple[Locator, Pair]] = []
     for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
         tree = None if ":" in name or root is None else str(root)
-        locator = Locator(name=name, root=tree, sizes=others, target=target)
+        locator = Locator(name=name, root=tree, sizes=others, **how)
         try:
             with _declaring(name):
                 pair = load(locator)

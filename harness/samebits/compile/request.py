@@ -15,6 +15,9 @@ from samebits.schema.pair import Pair
 from samebits.schema.target import Target
 from samebits.schema.validate import expected
 
+PRODUCTS = ("full", "bf16")
+"""How programs that are run take products of float32: in full precision, or in passes of bfloat16 as a TPU does."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileOption:

@@ -198,8 +198,10 @@ def run_compiled(
         RequestError: the function does not take the arguments, or there is no such target or layout.
         CouldNotRun: the target's compiler is not installed, or an instruction of the program has no meaning here.
     """
-    if products not in ("full", "bf16"):
-        raise RequestError(f"products={products!r}; expected 'full' or 'bf16'")
+    from samebits.compile.request import PRODUCTS
+
+    if products not in PRODUCTS:
+        raise RequestError(f"products={products!r}; expected {' or '.join(map(repr, PRODUCTS))}")
     if mesh is not None and not isinstance(mesh, str):
         raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
     request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})

@@ -29,6 +29,7 @@ class Locator:
         rerun: what shows any result of the pair again, where that is not a command about a declared pair.
         sizes: those that cases have in place of their declared ones, as in `length=64,cp=16`.
         target: a slice whose compiler's programs are the pair's variants; empty for what is declared.
+        products: how these take products: `full`, or `bf16` in passes.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Locator:
     rerun: str | None = None
     sizes: str = ""
     target: str = ""
+    products: str = "full"
 
     def __str__(self) -> str:
         return self.name
@@ -75,7 +77,7 @@ def load(locator: Locator) -> Pair:
     pair = at_sizes(declared, read_sizes((locator.sizes,))) if locator.sizes else declared
     if not locator.target:
         return pair
-    compiled: Pair = door("compile.executed").compiled_pair(pair, locator.target)
+    compiled: Pair = door("compile.executed").compiled_pair(pair, locator.target, in_passes=locator.products == "bf16")
     return compiled
 
 

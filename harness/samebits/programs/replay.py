@@ -49,6 +49,7 @@ def replay(
     if locator.target:  # the name of a program says on which mesh, in which dtype and direction
         name, how = ("prove", "--compiled") if command == "prove" else ("compile", "--run")
         words = ["samebits", name, locator.name, how, "--target", locator.target, "--case", point.case]
+        words += ["--products", locator.products] if locator.products != "full" else []
     else:
         words = ["samebits", command, locator.name]
         for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):

@@ -17,6 +17,7 @@ from samebits.schema.case import Arg
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.domain import Domain
 from samebits.schema.finding import Finding
+from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.sizes.points import prove_sizes, sized_points
 from tests.check import test_prove_points as contract
@@ -209,6 +210,19 @@ def test_a_few_points_of_the_pairs_do_not_contradict(what: str) -> None:
 def test_no_point_of_the_default_sweep_contradicts(name: str) -> None:
     locator = Locator(name=name)
     assert contradictions(*both(load(locator), Request(), locator)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names(ROOT))
+def test_no_compiled_program_contradicts(name: str) -> None:
+    """What the CPU's compiler makes of every side on a mesh, proved and executed beside what was written."""
+    counts = {MeshSpec.parse(mesh).devices for mesh in load(Locator(name=name)).meshes} - {1}
+    if not counts:
+        pytest.skip("its programs are not partitioned")
+    locator = Locator(name=name, target=f"cpu:{min(counts)}")
+    arguments, results = both(load(locator), Request(), locator)
+    assert arguments and results
+    assert contradictions(arguments, results) == []
 
 
 def for_all_sizes(name: str, request: Request) -> list[str]:

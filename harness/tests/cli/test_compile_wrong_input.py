@@ -38,6 +38,11 @@ MESSAGES = {
         ("--target", "v7x:2x2x1"),
         "target 'v7x:2x2x1' is unknown; did you mean 'tpu7x:2x2x1'?",
     ),
+    "products without a run": (("--products", "bf16"), "--products belongs to `samebits compile PAIR --run`"),
+    "other products": (
+        ("--run", "--target", "cpu:8", "--products", "tf32"),
+        "--products tf32; expected full or bf16",
+    ),
     "a run without a target": (("--run",), "--run takes one --target, such as v5p:2x2x1; got none"),
     "a run for two targets": (
         ("--run", "--target", "cpu", "--target", "cpu:8"),

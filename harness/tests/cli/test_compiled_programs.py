@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.compile.executed import EVALUATED
+from samebits.compile.executed import EVALUATED, IN_PASSES
 from samebits.compile.request import of_programs
 from samebits.programs.plan import Request
 from tests.support.invoke import samebits
@@ -31,6 +31,14 @@ def test_a_program_runs_and_is_proved(tmp_path: Path) -> None:
     assert EVALUATED in ran.out.replace("\n", " ")
     proved = samebits("prove", "sequence_reorder", "--compiled", *CPU, "--case", PROGRAM, "--in-process")
     assert "cpu_8, out: PROVED" in proved.out or "cpu_8, out: same formulas" in proved.out, proved
+
+
+def test_products_are_taken_in_passes_on_request(tmp_path: Path) -> None:
+    words = ("--products", "bf16", "--json", tmp_path / "run.json", "--in-process")
+    ran = samebits("compile", "sequence_reorder", "--run", *CPU, "--case", PROGRAM, *words)
+    (row,) = json.loads((tmp_path / "run.json").read_text())["results"]
+    assert ran.code == 0 and row["replay"].endswith(f"--case {PROGRAM} --products bf16"), row
+    assert IN_PASSES in ran.out.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
