@@ -62,6 +62,7 @@ class CheckTask:
         audited: whether the contracts are held against all results.
         target: a slice whose compiler's programs are run; empty for what is declared.
         products: how these take products.
+        script: where the smallest program of a target is written that shows a difference.
     """
 
     pairs: Sequence[str] = ()
@@ -73,6 +74,7 @@ class CheckTask:
     audited: bool = True
     target: str = ""
     products: str = "full"
+    script: Path | None = None
 
     @property
     def tree(self) -> Path:
@@ -126,7 +128,9 @@ def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Docum
             for _, pair in declared:
                 own = [result for result in results if result.place.pair == pair.name]
                 notes = door("compile.executed").program_notes(pair, own)
-                run.notes += [note for note in notes if note not in run.notes]
+                if task.script is not None:
+                    notes.append(door("bisect.smallest_program").script_note(pair, own, task.script))
+                run.notes += [note for note in notes if note and note not in run.notes]
     return check_document(task, inputs, run, results, not_run)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import engine_options, options
@@ -35,6 +36,9 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
     products: Annotated[
         str, option("With --run: products of float32 in full precision, or in passes of bfloat16.", "full|bf16")
     ] = "full"
+    script: Annotated[Path | None, option("With --run: where to write the smallest program that differs.", "FILE")] = (
+        None
+    )
     preset: Annotated[
         str | None,
         option("With `compile model`: the full model's training step at its production shape.", "NAME"),
@@ -55,6 +59,7 @@ def compile_(chosen: CompileOptions) -> int:
     Shapes are the production shapes of the declaration; no array is made and no TPU is needed: the TPU compiler is in
     the libtpu wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of
     the reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
+    A note names each known fault of the compiler that a program may have (`make known` lists them).
 
     Programs are compiled in worker processes: a compiler that crashes or does not end costs one case on one target.
 
@@ -65,6 +70,8 @@ def compile_(chosen: CompileOptions) -> int:
     `samebits compile PAIR --run` compiles every case of the sweep for the target, on each mesh of its size, runs the
     optimised programs on the CPU, all partitions at once, and compares them with what was written, run on one device.
     Products of float32 are taken in full precision, and with --products bf16 as a TPU takes them.
+    With --script FILE the first that differs is made smaller, for half a minute, and written as a script that shows it
+    with nothing but jax.
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
     worker process too.
@@ -74,6 +81,8 @@ def compile_(chosen: CompileOptions) -> int:
     from samebits.host import environment
 
     environment.prepare(devices=max((target.cpu_devices or 0 for target in chosen.targets()), default=0) or None)
+    if chosen.script is not None and not chosen.run:
+        raise RequestError("--script goes with --run, which says what differs")
     if chosen.pairs == ("model",):
         return _compile_model(chosen, chosen.engine_settings())
     if chosen.run:
@@ -106,6 +115,7 @@ def _run_compiled(chosen: CompileOptions, settings: EngineSettings) -> int:
         audited=False,
         target=chosen.target[0],
         products=chosen.products,
+        script=chosen.script,
     )
     return options.run("check_run:check_pairs", chosen, task)
 

@@ -76,6 +76,7 @@ def compile_pairs(
     programs = [program for part in results for program in part.programs]
     comparisons = [comparison for part in results for comparison in part.comparisons]
     run.notes += version_notes(program.target for program in programs)
+    run.notes += dict.fromkeys(warning for part in results for warning in part.warnings)
     declared = _declared_claims(chosen, pairs)
     return CompileDocument(
         environment=here,

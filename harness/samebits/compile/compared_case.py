@@ -509,12 +509,17 @@ def _trimmed(lines: list[RegionLine]) -> list[RegionLine]:
 
 @dataclass(kw_only=True, slots=True)
 class CompiledCase:
-    """The programs and comparisons of one case on one target in one direction, or the errors."""
+    """The programs and comparisons of one case on one target in one direction, or the errors.
+
+    Args:
+        warnings: which known faults of the compiler may concern a program.
+    """
 
     programs: list[CompiledSide] = field(default_factory=list)
     comparisons: list[SideBySide] = field(default_factory=list)
     effects: list[OptionEffect] = field(default_factory=list)
     errors: list[SamebitsError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def expected_refusal(real: RealSize, which: ProgramIdentity) -> Refusal | None:

@@ -25,7 +25,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
 from samebits.compile.devices import devices, target_mesh
-from samebits.compile.passes import FaultyPass, faulty_pass
+from samebits.compile.passes import FaultyPass, faulty_pass, without_pass
 from samebits.compile.request import variant_of
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.hlo.as_jax import FILLERS, PARTITIONS, PartitionProgram
@@ -225,13 +225,16 @@ class _Both:
 
     Args:
         names: of the flat arguments.
-        written: the closed jaxpr on one device.
+        specs: of these on the mesh.
+        written, sharded: the closed jaxpr on one device, and on the mesh.
         tree: of the outputs.
         lowered: what the compiler gets.
     """
 
     names: tuple[str, ...]
+    specs: tuple[Any, ...]
     written: Any
+    sharded: Any
     tree: Any
     lowered: Lowered
     compiled: RunnableProgram
@@ -252,6 +255,7 @@ class TargetPrograms:
         self.options = dict(options)
         self.places: dict[str, ProgramPlace] = {}
         self.made: dict[str, _Both] = {}
+        self.faulty_passes: dict[tuple[str, str], FaultyPass] = {}
         self.in_passes = in_passes
         self.runnable: CompiledPair | None = None
         self.written_alone: set[str] = set()
@@ -301,15 +305,15 @@ class TargetPrograms:
             if program.error is not None:
                 program.result()
         lowered = lower_traced(sharded.traced, mesh=built, target=self.target, label=sharded.label)
+        executable = compile_lowered(lowered, self.options)
         compiled = RunnableProgram.of(
-            compile_lowered(lowered, self.options),
-            sharded.traced,
-            lowered.taken,
-            list(built.devices.flat),
-            in_passes=self.in_passes,
+            executable, sharded.traced, lowered.taken, list(built.devices.flat), in_passes=self.in_passes
         )
+        names = self._names(place)
         return _Both(
-            names=self._names(place),
+            names=names,
+            specs=_specs(executable, lowered.taken, len(names)),
+            sharded=sharded.traced.jaxpr,
             written=written.traced.jaxpr,
             tree=jax.tree.structure(written.traced.out_info),
             lowered=lowered,
@@ -334,10 +338,10 @@ class TargetPrograms:
         del mesh
         place = self.places[case.statics[PROGRAM]]
         declared = self.sides.args(self.site(place, None))
-        args = {_argument(name): replace(arg, spec=()) for name, arg in declared.items()}
+        args = {argument_name(name): replace(arg, spec=()) for name, arg in declared.items()}
         if place.direction == "gradient":
             for name, kind in self.cotangents(place).items():
-                args[_argument(_cotangent(name))] = Arg(shape=tuple(kind.shape), dtype=str(kind.dtype))
+                args[argument_name(_cotangent(name))] = Arg(shape=tuple(kind.shape), dtype=str(kind.dtype))
         if len(args) < len(self._names(place)):
             raise RequestError(f"'{place.id}': two of {', '.join(self._names(place))} differ in punctuation alone")
         return args
@@ -345,7 +349,7 @@ class TargetPrograms:
     def written(self, program: str, **arrays: Any) -> Any:
         """Run what was written, once for each replica of the compiled program."""
         both = self.both(program)
-        outputs = jaxpr_as_fun(both.written)(*(arrays[_argument(name)] for name in both.names))
+        outputs = jaxpr_as_fun(both.written)(*(arrays[argument_name(name)] for name in both.names))
         replicas = [shards.replicas for shards in both.compiled.outputs]
         spread = [
             output if count == 1 else jnp.broadcast_to(output, (count, *output.shape))
@@ -360,7 +364,7 @@ class TargetPrograms:
             CouldNotRun: at the inputs of the case, an output depends on memory that nothing wrote.
         """
         both = self.both(program)
-        outputs = both.compiled(*(arrays[_argument(name)] for name in both.names))
+        outputs = both.compiled(*(arrays[argument_name(name)] for name in both.names))
         if both.compiled.unwritten and program not in self.written_alone:
             self._apart(self._require_written, program)
             self.written_alone.add(program)
@@ -372,7 +376,7 @@ class TargetPrograms:
         assert self.runnable is not None
         mesh, dtype = MeshSpec.parse(NO_MESH), self.places[program].dtype
         record = next(iter(records(self.runnable, self.runnable.case(program), dtype, mesh).values()))
-        flat = [record[_argument(name)] for name in both.names]
+        flat = [record[argument_name(name)] for name in both.names]
         run = jax.jit(lambda fillers, *args: both.compiled(*args, fillers=fillers))
 
         def outputs(changed: Sequence[str]) -> list[bytes]:
@@ -400,7 +404,7 @@ class TargetPrograms:
         """
         both = self.both(program)
         number = both.leaves.index(leaf) if leaf in both.leaves else 0
-        flat = [jnp.asarray(arrays[_argument(name)]) for name in both.names]
+        flat = [jnp.asarray(arrays[argument_name(name)]) for name in both.names]
         right = _wide(jax.jit(jaxpr_as_fun(both.written))(*flat)[number])
 
         def distance(module: HloModule) -> Array:
@@ -413,9 +417,17 @@ class TargetPrograms:
         if not apart[farthest]:
             return None
         # Half of the distance is far more than rounding where the verdict is a difference.
-        return faulty_pass(
+        faulty = faulty_pass(
             both.lowered, self.options, lambda module: bool(distance(module)[farthest] > apart[farthest] / 2)
         )
+        if faulty is not None:
+            self.faulty_passes[program, leaf] = faulty
+        return faulty
+
+    def healing(self, program: str, leaf: str) -> dict[str, str]:
+        """Return the compiler options with which an output is right, of the pass that was found; empty without."""
+        faulty = self.faulty_passes.get((program, leaf))
+        return {} if faulty is None or not faulty.heals else without_pass(self.options, faulty.name)
 
 
 def programs_of(pair: Pair) -> TargetPrograms:
@@ -452,11 +464,19 @@ def _wide(array: Array) -> Array:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
+def _specs(compiled: Any, taken: Sequence[int], count: int) -> tuple[Any, ...]:
+    """Return how the flat arguments of a compiled program lie on the mesh; those that it does not take are whole."""
+    stated = jax.tree.leaves(compiled.input_shardings)
+    numbers = taken if len(stated) == len(taken) else range(len(stated))
+    known = {number: getattr(sharding, "spec", ()) for number, sharding in zip(numbers, stated, strict=True)}
+    return tuple(known.get(number, ()) for number in range(count))
+
+
 def _cotangent(output: str) -> str:
     return f"cotangent_{output}"
 
 
-def _argument(name: str) -> str:
+def argument_name(name: str) -> str:
     """Return a leaf's path as a name that an argument can have."""
     return re.sub(r"\W+", "_", name).strip("_")
 

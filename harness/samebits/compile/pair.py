@@ -20,9 +20,11 @@ from samebits.compile.cache import CompileCache
 from samebits.compile.compared_case import CompiledCase, compare_case, expected_error, expected_refusal
 from samebits.compile.compiler import CompiledProgram, Lowered, OutputTypes, compile_program, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
+from samebits.compile.known_faults import known_faults
 from samebits.compile.request import CompileOption, CompileRequest
 from samebits.compile.selftest import check_compiled
 from samebits.errors import CouldNotRun, MeshError, RequestError, SamebitsError
+from samebits.hlo.module import HloModule
 from samebits.host.cache_keys import ByIdentity
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation
@@ -260,6 +262,8 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
             program = future.result()
             case.programs.append(CompiledSide.of(which, program.facts))
             modules[which.side, bool(which.options)] = replace(program, outputs=outputs)
+            known = known_faults(HloModule(program.module), started.job.target)
+            case.warnings += [f"{which.side} of {pair.name}: {warning}" for warning in known]
         except (RequestError, CouldNotRun) as error:
             refusal = expected_refusal(real, which)
             if refusal is not None:

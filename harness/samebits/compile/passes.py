@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,10 +106,14 @@ def _first_wrong(paths: Sequence[Path], is_wrong: IsWrong) -> tuple[int, int | N
     return len(judged), low if low < len(paths) else None, judged.get(low - 1) is False
 
 
+def without_pass(options: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the option that disables a pass besides those that other options disable."""
+    return {DISABLE: ",".join(filter(None, (options.get(DISABLE), name)))}
+
+
 def _heals(program: Lowered, options: dict[str, str], name: str, is_wrong: IsWrong) -> bool | None:
-    disabled = ",".join(filter(None, (options.get(DISABLE), name)))
     try:
-        compiled: Any = compile_lowered(program, {**options, DISABLE: disabled})
+        compiled: Any = compile_lowered(program, {**options, **without_pass(options, name)})
         return not is_wrong(HloModule(compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()))
     except SamebitsError:
         return None

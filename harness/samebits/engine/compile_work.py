@@ -201,12 +201,17 @@ def compile_replay(locator: Locator, request: CompileRequest, words: Iterable[st
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledPrograms:
-    """The programs and comparisons of one production shape on one target in one direction, and what did not compile."""
+    """The programs and comparisons of one production shape on one target in one direction, and what did not compile.
+
+    Args:
+        warnings: which known faults of the compiler may concern a program.
+    """
 
     programs: tuple[CompiledSide, ...] = ()
     comparisons: tuple[SideBySide, ...] = ()
     effects: tuple[OptionEffect, ...] = ()
     errors: tuple[CompileError, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def compile_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest) -> list[Item]:
@@ -262,6 +267,7 @@ def _as_data(case: CompiledCase) -> CompiledPrograms:
         comparisons=tuple(case.comparisons),
         effects=tuple(case.effects),
         errors=tuple(CompileError.of(error) for error in case.errors),
+        warnings=tuple(case.warnings),
     )
 
 

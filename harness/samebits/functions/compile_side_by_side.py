@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
@@ -19,6 +20,7 @@ from samebits.report.compile import ProgramBlock, block_fold
 from samebits.report.failure import LeafRow
 from samebits.report.html.notebook import notebook_table
 from samebits.report.terminal import blocks_text
+from samebits.rooms import door
 from samebits.schema.case import Case
 from samebits.schema.pair import Pair
 from samebits.schema.program_facts import CompiledSide, SideBySide
@@ -172,6 +174,7 @@ def run_compiled(
     specs: Any = None,
     compiler_options: Mapping[str, str] | None = None,
     products: Literal["full", "bf16"] = "full",
+    script: str | Path | None = None,
     **more: Any,
 ) -> Comparing:
     """Compile a function for a target, run that program on the CPU, and compare it with what was written.
@@ -189,6 +192,7 @@ def run_compiled(
         compiler_options: of XLA, by name.
         products: how those of float32 are taken: in full precision, or with `bf16` in as many passes of bfloat16 as a
             TPU takes at their precision: one by default, three at `high`, six at `highest`.
+        script: where the smallest program is written that shows a difference, with nothing but jax.
         more: options and keyword arguments, as for `assert_same`.
 
     Returns:
@@ -207,11 +211,19 @@ def run_compiled(
     request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})
     pair = pair_of(request)
     pair = replace(pair, name=request.options.name or pair.reference_name)
-    how: dict[str, Any] = {"options": compiler_options, "in_passes": products == "bf16"}
+    how: dict[str, Any] = {"options": compiler_options, "in_passes": products == "bf16", "script": script}
     return _ran(pair, request, target, mesh, pair.reference_name, **how)
 
 
-def _ran(pair: Pair, request: CompareRequest, target: str, mesh: str | None, side: str, **how: Any) -> Comparing:
+def _ran(
+    pair: Pair,
+    request: CompareRequest,
+    target: str,
+    mesh: str | None,
+    side: str,
+    script: str | Path | None = None,
+    **how: Any,
+) -> Comparing:
     """Run the programs of a side for a target, and compare them with what was written."""
     from samebits.check.run_points import run_points
     from samebits.compile.devices import devices
@@ -227,4 +239,7 @@ def _ran(pair: Pair, request: CompareRequest, target: str, mesh: str | None, sid
     effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
     locator = Locator(name=both.name, rerun=rerun())
     leaves = tuple(run_points(both, locator, ran.points, programs, effort))
-    return compared(both, leaves, begin, (*notes, *program_notes(both, leaves)))
+    said = [*notes, *program_notes(both, leaves)]
+    if script is not None:
+        said += filter(None, [door("bisect.smallest_program").script_note(both, leaves, Path(script))])
+    return compared(both, leaves, begin, said)

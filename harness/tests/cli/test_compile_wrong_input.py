@@ -38,6 +38,7 @@ MESSAGES = {
         ("--target", "v7x:2x2x1"),
         "target 'v7x:2x2x1' is unknown; did you mean 'tpu7x:2x2x1'?",
     ),
+    "a script without a run": (("--script", "wrong.py"), "--script goes with --run, which says what differs"),
     "products without a run": (("--products", "bf16"), "--products belongs to `samebits compile PAIR --run`"),
     "other products": (
         ("--run", "--target", "cpu:8", "--products", "tf32"),

@@ -83,6 +83,8 @@ JAX_AT_IMPORT = (
     "train/taps",
     "train/trace_step",
     "engine/check_work",
+    "bisect/program_text",
+    "bisect/smallest_program",
     "bisect/trainings",
     "cli/check_run",
     "cli/snapshot_run",
