@@ -1,5 +1,6 @@
 """`run_compiled`: the compiled program of all partitions beside what was written."""
 
+import functools
 import re
 from collections.abc import Callable
 from importlib.metadata import version
@@ -191,15 +192,41 @@ def test_a_program_wrong_at_a_border_of_a_shard(monkeypatch: pytest.MonkeyPatch)
     arguments = np.arange(64, dtype=np.float32).reshape(16, 4), np.int32(1)
     sharded: dict[str, Any] = {"target": "cpu:8", "mesh": "d*", "specs": (P("d"), P()), "gradients": False}
     assert samebits.run_compiled(rows_from, *arguments, **sharded).verdict == "proved"
+    wrong_at_six(monkeypatch)
+    compared = samebits.run_compiled(rows_from, *arguments, **sharded)
+    assert compared.verdict == "different" and "wrong with 'start' = 6" in str(compared), compared
+
+
+def wrong_at_six(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a compiler whose programs are wrong at one start, which no constant of theirs names."""
     honest = executed.TargetPrograms.compiled
 
     def planted(self: Any, program: str, **arrays: Any) -> Any:
         rows = honest(self, program, **arrays)
-        return jnp.where(arrays["start"] == 6, jnp.roll(rows, 1, -1), rows)
+        return jnp.where(arrays["start"] * arrays["start"] == 36, jnp.roll(rows, 1, -1), rows)
 
     monkeypatch.setattr(executed.TargetPrograms, "compiled", planted)
-    compared = samebits.run_compiled(rows_from, *arguments, **sharded)
-    assert compared.verdict == "different" and "wrong with 'start' = 6" in str(compared), compared
+
+
+def test_a_proof_is_tried_at_the_borders_of_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = samebits.Pair(
+        name="rows",
+        reference=rows_from,
+        variants={"again": functools.partial(rows_from)},
+        args={
+            "x": samebits.Arg(shape=(16, 4), spec=("data",)),
+            "start": samebits.Arg(shape=(), dtype="int32", values=samebits.Integers(high=1000)),
+        },
+        cases=(samebits.Case(id="small"),),
+        dtypes=("float32",),
+        meshes=("data8",),
+        gradients=False,
+    )
+    honest = samebits.prove(executed.compiled_pair(declared, "cpu:8", sides=("rows_from",)))
+    assert honest.verdict == "proved" and not honest.notes, honest
+    wrong_at_six(monkeypatch)
+    planted = samebits.prove(executed.compiled_pair(declared, "cpu:8", sides=("rows_from",)))
+    assert planted.verdict == "different" and "wrong with 'start' = 6" in str(planted), planted
 
 
 def test_an_instruction_without_a_meaning_is_named() -> None:
