@@ -20,6 +20,7 @@ from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.host.cache_keys import ByIdentity
+from samebits.host.isolation import note
 from samebits.interpret.equation import Array
 from samebits.interpret.float64_differences import HIDDEN, RangedOracle, evaluated, outputs_of
 from samebits.interpret.other_values import Counterexample
@@ -33,6 +34,12 @@ from samebits.schema.domain import Fact
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import CompiledPair
 from samebits.schema.point import Point
+
+TOGETHER = (
+    "with several processes, programs run at the inputs of their cases alone: at other integers, and at the borders of "
+    "shards, what is proved is the program as written"
+)
+"""The note with points that several processes run together."""
 
 CACHED = 3
 """The findings of so many points are cached: of one alone, on its mesh, and of the reference on that mesh."""
@@ -208,6 +215,7 @@ class Searches:
 
     def _best_found(self, job: PendingPoint, path: str) -> Counterexample | None:
         if self._proofs.execution.sides.programs.group is not None:  # one process alone may ask, and the others wait
+            note(TOGETHER)
             return None
         others = (self._found(ByIdentity(job), search).get(path) for search in self._searches)
         return max(filter(None, others), key=lambda other: other.allowed, default=None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from samebits.check.other_inputs import TOGETHER
 from tests.support.findings import flat_rows
 from tests.support.invoke import REPOSITORY, clean_environment, command
 
@@ -54,6 +55,7 @@ def test_every_pair_has_the_verdicts_of_one_process(tmp_path: Path) -> None:
     for key, row in alone.items():
         assert (row["ok"], row["elements"]) == (together[key]["ok"], together[key]["elements"]), key
         assert row["bits"] == together[key]["bits"] or key[0] in FOUR_DEVICES, key
+    assert TOGETHER in json.loads(two.read_text(encoding="utf-8"))["notes"]
     assert not any(row["verdict"] in ("error", "skipped") for row in together.values())
 
 
