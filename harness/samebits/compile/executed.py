@@ -282,7 +282,8 @@ class TargetPrograms:
         def call() -> Any:
             with contextlib.ExitStack() as stack:
                 for state, value in self.contexts:
-                    stack.enter_context(state(value))
+                    if state.value != value:
+                        stack.enter_context(state(value))
                 return function(argument)
 
         return self.thread.submit(call).result()
