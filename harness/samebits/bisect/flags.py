@@ -7,6 +7,7 @@ make them equal.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
 import math
 import os
@@ -27,6 +28,7 @@ from samebits.bisect.search.minimal_sets import MinimalSets, healing_sets
 from samebits.bisect.search.trials import Judgement, SearchFinding, Trials, failed, passed, space_of_sets, untestable
 from samebits.bisect.session import Session, again
 from samebits.check.outcome import ProgramOutputs, compare_outputs
+from samebits.compile.request import variant_of
 from samebits.errors import CouldNotRun, NotCovered, RequestError, SamebitsError
 from samebits.hlo.canonical import ordered_identity
 from samebits.hlo.module import HloModule
@@ -37,6 +39,7 @@ from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array
+from samebits.rooms import door
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
@@ -115,8 +118,8 @@ class Recompiled:
             site = job.alone if name == "alone" else job.on_mesh
             with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
                 compiled = self._compile(job.programs[name], compiler_options, Path(folder), collect)
-                digests[name] = _digest(compiled, Path(folder))
-                passes |= dict.fromkeys(_passes(Path(folder)))
+                digests[name] = digest_of(compiled, Path(folder))
+                passes |= dict.fromkeys(passes_of(Path(folder)))
             seen[name] = self._run(runner, job, job.programs[name], compiled, side, site)
         return RecompiledSides(
             digests=digests,
@@ -177,7 +180,7 @@ class Recompiled:
             return np.asarray(seen.trees[label].leaves[leaf].array, np.float64), "executed"
 
 
-def _digest(compiled: Any, folder: Path) -> str:
+def digest_of(compiled: Any, folder: Path) -> str:
     """Digest the optimised HLO, and the machine code if it was dumped: LLVM options change only the latter."""
     (module,) = compiled.runtime_executable().hlo_modules()
     serialised = module.as_serialized_hlo_module_proto()
@@ -191,7 +194,7 @@ def _digest(compiled: Any, folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _passes(folder: Path) -> list[str]:
+def passes_of(folder: Path) -> list[str]:
     """Return the passes that changed the module, in order, from the names of the files that XLA dumped."""
     changed, pipelines = [], set()
     for path in sorted(folder.glob("*.txt")):
@@ -279,7 +282,7 @@ def _serve(
     environment.prepare(devices=devices, platform=platform)
     from samebits.programs.program_cache import Programs
 
-    sides = None
+    sides: Any = None
     while True:
         try:
             what, *args = connection.recv()
@@ -287,7 +290,12 @@ def _serve(
             return
         try:
             if sides is None:
-                sides = Recompiled(load(locator), point, Programs())
+                pair = load(locator)
+                sides = (
+                    door("bisect.target_sides").TargetSides(pair, point, locator)
+                    if locator.target
+                    else Recompiled(pair, point, Programs())
+                )
             answer: Any = sides.recompile(args[0], collect=args[1]) if what == "recompile" else sides.oracle(*args)
         except SamebitsError as error:
             answer = type(error)(*error.args)
@@ -347,9 +355,11 @@ class FlagsJudge:
             raise RequestError(f"--leaf {leaf}: unknown output; expected one of {listed}")
         comparison = recompiled.comparisons[leaf][0]
         words = f"{leaf}: {comparison.mismatches} of {comparison.elements} elements differ"
+        words += " by more than half of the largest difference" if self.sides.locator.target else ""
         tail = f"; {effect}" if effect else ""
         if comparison.equal:
-            return passed(f"{leaf}: the same bits{tail}", changed=effect)
+            same = "as written, or rounding" if self.sides.locator.target else "the same bits"
+            return passed(f"{leaf}: {same}{tail}", changed=effect)
         return failed(f"{leaf}: differs", f"{words} ({comparison.kind}){tail}")
 
 
@@ -386,6 +396,7 @@ class FlagsRequest:
         options: options to try, as `NAME=VALUE`; `OPTIONS` by default, followed by passes.
         only: try all the options together, and nothing else.
         passes: try passes even if an option removes the difference.
+        target: whose compiled program is one side, beside what was written; empty for the two sides of the pair.
     """
 
     point: PointRequest
@@ -393,6 +404,12 @@ class FlagsRequest:
     options: tuple[str, ...] = ()
     only: bool = False
     passes: bool = False
+    target: str = ""
+
+    @property
+    def locator(self) -> Locator:
+        """Where the pair is declared."""
+        return replace(self.point.locator, target=self.target)
 
 
 def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
@@ -404,12 +421,13 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
         CouldNotRun: the difference is not reproducible.
     """
     where = request.point
-    point = point_of(load(where.locator), where)
+    pair = load(request.locator)
+    point = point_of(pair, _of_target(pair, where, request.target) if request.target else where)
     MeshSpec.parse(point.mesh).require(device_count())
     for text in request.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")
-    sides = IsolatedSides(where.locator, point)
+    sides = IsolatedSides(request.locator, point)
     try:
         judge = FlagsJudge(sides, request.leaf)
         trials = session.trials(
@@ -419,12 +437,13 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
             searched={
                 "point": str(point),
                 "pair": where.pair,
+                "target": request.target,
                 "leaf": request.leaf,
             },
             key=lambda chosen: " ".join(sorted(chosen)),
             label=_label,
         )
-        options = request.options or OPTIONS
+        options = request.options or (() if request.target else OPTIONS)
         trials.space = space_of_sets(options)
         end = trials.end(frozenset())
         judge.leaf = end.signature.split(":")[0]
@@ -441,6 +460,22 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
         return _finding(request, judge, trials, healed)
     finally:
         sides.close()
+
+
+def _of_target(pair: Pair, where: PointRequest, target: str) -> PointRequest:
+    """Return a point of the pair of a target, whose cases are programs.
+
+    Raises:
+        RequestError: none of them has these names, or several have.
+    """
+    parts = (where.variant, where.case, where.dtype, where.mesh, where.mode, where.direction)
+    names = [case.id for case in pair.cases]
+    chosen = [where.case] if where.case in names else fnmatch.filter(names, "_".join(name or "*" for name in parts))
+    if len(chosen) != 1:
+        raise RequestError(
+            f"one program of {target} is searched; give --case NAME, one of {', '.join(chosen or names)}"
+        )
+    return PointRequest(pair=where.pair, variant=variant_of(target), case=chosen[0], mesh=None, root=where.root)
 
 
 def ulps_from_oracle(side: Array, oracle: Array) -> float:
@@ -490,7 +525,12 @@ def _difference(judge: FlagsJudge, notes: list[str]) -> _Difference:
 def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], healed: MinimalSets) -> SearchFinding:
     # A set that removes the difference without changing a program did so by chance.
     minimal = sorted((options for options in healed.minimal if judge.effect(options) != NO_EFFECT), key=len)
-    where = f"'{judge.sides.point.variant}' of {request.point.pair}"
+    point = judge.sides.point
+    where = f"'{point.variant}' of {request.point.pair}"
+    equal = f"both sides of {where} equal"
+    if request.target:
+        where = f"program '{point.case}' of {request.point.pair} for {request.target}"
+        equal = f"{where} right"
     notes = _notes(trials, healed)
     difference = _difference(judge, notes)
     leaf = difference.leaf
@@ -514,7 +554,7 @@ def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], h
         )
     best = minimal[0]
     after = judge.recompiled(best)
-    sentence = f"{_words(best)} makes both sides of {where} equal in '{leaf}' ({judge.effect(best)})"
+    sentence = f"{_words(best)} makes {equal} in '{leaf}' ({judge.effect(best)})"
     if difference.ideal is not None:
         reference = after.values[SIDES[0]].trees[difference.label].leaves[leaf].array
         sentence += f"; {difference.closer}, then both are {ulps_from_oracle(reference, difference.ideal):.3g} away"
@@ -528,12 +568,17 @@ def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], h
         culprits=tuple(tuple(sorted(options)) for options in minimal),
         witness=difference.witness,
         replay=again(
-            "flags", request.point.pair, **point_options(judge.sides.point), leaf=judge.leaf, option=sorted(best),
-            root=request.point.root, only=True,
+            "flags", request.point.pair, **_point_words(point, request), leaf=judge.leaf,
+            option=sorted(best), root=request.point.root, only=True,
         ),
         notes=tuple(notes),
         detail={"leaf": leaf, "digests": {"usual": dict(usual.digests), "healed": dict(after.digests)}},
     )  # fmt: skip
+
+
+def _point_words(point: Point, request: FlagsRequest) -> dict[str, Any]:
+    """Return the options that name the point; the name of a program of a target says all of it."""
+    return {"target": request.target, "case": point.case} if request.target else point_options(point)
 
 
 def _closer_side(usual: RecompiledSides, leaf: str, label: str, ideal: Array) -> str:

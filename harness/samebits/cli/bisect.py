@@ -20,6 +20,7 @@ from samebits.cli.engine_options import ClusterOptions, WorkerOptions
 from samebits.errors import RequestError
 from samebits.rooms import door
 from samebits.schema.argument_text import EXAMPLES
+from samebits.schema.target import Target
 
 if TYPE_CHECKING:
     from samebits.bisect.endpoints import EndpointsRequest
@@ -202,6 +203,7 @@ class FlagsOptions(PointOptions, SearchOptions):
     only: Annotated[bool, option("Try the options together, and nothing else.")] = False
     passes: Annotated[bool, option("Try passes even where an option heals.")] = False
     against_backend: Annotated[str | None, option("Another backend in place of the reference.", "NAME")] = None
+    target: Annotated[str, option("A slice whose compiled program is searched: v5p:2x2x1, or cpu:8.", "T")] = ""
     devices: options.Devices = None
     root: options.Tree = None
 
@@ -214,8 +216,12 @@ def bisect_flags(chosen: FlagsOptions) -> int:
     name, those that changed one of the two programs. That an option did something is proven by the digests of the
     programs, since XLA ignores names that it does not know. What heals is not faulty for that: the distance of both
     sides from float64 says which one came closer.
+
+    --target: the program that the compiler of a target made is run on the CPU, all partitions at once, and searched is
+    the pass or option that makes it differ from what was written, as `samebits compile PAIR --run` says it; no TPU is
+    needed. --case is the name of a program there, or one together with --variant, --mesh and the others.
     """
-    chosen.require("variant", "case")
+    chosen.require("case", *(() if chosen.target else ("variant",)))
     if chosen.only and not chosen.compiler_options:
         raise RequestError("--only tries the options given: add --option NAME=VALUE")
     session = chosen.session()
@@ -225,7 +231,10 @@ def bisect_flags(chosen: FlagsOptions) -> int:
     from samebits.host import environment
 
     request = record_of(FlagsRequest, chosen, point=record_of(PointRequest, chosen), options=chosen.compiler_options)
-    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    devices, platform = chosen.devices, chosen.platform
+    if chosen.target:  # compiling needs no accelerator
+        devices, platform = devices or Target(name=chosen.target).cpu_devices, platform or "cpu"
+    environment.prepare(devices=devices, platform=platform)
     _reject_tpu()
     if chosen.against_backend is not None:
         reject_backend(chosen.against_backend)

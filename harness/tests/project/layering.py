@@ -85,6 +85,7 @@ JAX_AT_IMPORT = (
     "engine/check_work",
     "bisect/program_text",
     "bisect/smallest_program",
+    "bisect/target_sides",
     "bisect/trainings",
     "cli/check_run",
     "cli/snapshot_run",
