@@ -1,13 +1,12 @@
-"""Primitives that move elements and change none: for each, the operand element of every output element.
+"""Primitives that move elements and change none: for each, how the output is put together from arrays.
 
-A rule gets the elements of its operands as numbers, `ids`, numbered through from the first operand to the last, and
-returns the same numbers in the places of the output. Whatever a domain holds per element then moves alike, so each
-primitive is written once for all domains.
+A rule gets an array of anything per operand, and returns the same elements in the places of the output. Whatever a
+domain holds per element moves alike, array by array, so each primitive is written once for all domains.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,10 @@ from samebits.interpret import windows
 from samebits.interpret.equation import Array, Step
 
 Index = NDArray[np.int64]
-Rule = Callable[[Step, list[Index], list[Array]], Index | list[Index]]
+Rule = Callable[[Step, list[Array], list[Array]], Array | list[Array]]
+
+Move = Callable[[Sequence[Array]], Array]
+"""What puts the elements of arrays into the places of one array."""
 
 STILL = frozenset(
     {
@@ -46,68 +48,90 @@ class MoveRule:
     """How a primitive moves elements.
 
     Args:
-        rule: from the numbers of the elements to those of the outputs.
+        rule: from the arrays that are moved, and the index operands, to the outputs.
         index_operand_numbers: the numbers of the index operands, which are not moved themselves.
-        fill: the constant that the number after the last element stands for.
+        fill: the constant that is moved as a last operand.
+        prepared: what is computed once of the index operands, and given to the rule in their place.
     """
 
     rule: Rule
     index_operand_numbers: Callable[[Step], Sequence[int]] = lambda step: ()
     fill: Callable[[Step], Array] | None = None
+    prepared: Callable[[Step, list[Array]], Sequence[Array]] = lambda step, indices: indices
 
     def index_operands(self, step: Step) -> tuple[int, ...]:
         """The numbers of the index operands of an equation."""
         return tuple(self.index_operand_numbers(step))
 
-    def indices(self, step: Step, indices: list[Array]) -> list[Index]:
-        """For each output, the number of the element in each of its places."""
-        moved = [kind for number, kind in enumerate(step.inputs) if number not in self.index_operands(step)]
-        ids, offset = [], 0
-        for kind in moved:
-            size = math.prod(kind.shape)
-            ids.append(np.arange(offset, offset + size).reshape(kind.shape))
-            offset += size
-        outputs = self.rule(step, ids, indices)
-        return outputs if isinstance(outputs, list) else [outputs]
+    def moves(self, step: Step, indices: list[Array]) -> Sequence[Move]:
+        """For each output, what moves the operands there."""
+        shapes = [kind.shape for number, kind in enumerate(step.inputs) if number not in self.index_operands(step)]
+        if self.fill is not None:
+            shapes.append(())
+        prepared = list(self.prepared(step, indices))
+
+        def move(number: int, arrays: Sequence[Array]) -> Array:
+            operands = [array.reshape(shape) for array, shape in zip(arrays, shapes, strict=True)]
+            outputs = self.rule(step, operands, prepared)
+            return outputs[number] if isinstance(outputs, list) else outputs
+
+        return [functools.partial(move, number) for number in range(len(step.outputs))]
 
 
-def _one(change: Callable[[Step, Index], Index]) -> MoveRule:
+def by_index(index: Index) -> Move:
+    """Return what takes elements of the concatenation of flattened arrays."""
+    return lambda arrays: flattened(arrays)[index]
+
+
+def flattened(arrays: Sequence[Array]) -> Array:
+    """Return the concatenation of flattened arrays."""
+    flat = [array.reshape(-1) for array in arrays]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat)
+
+
+def owned(array: Array) -> Array:
+    """Return an array that keeps no larger one in memory."""
+    array = np.asarray(array)
+    return array if array.base is None else array.copy()
+
+
+def _one(change: Callable[[Step, Array], Array]) -> MoveRule:
     """A move of one operand by its parameters alone."""
-    return MoveRule(lambda step, ids, indices: change(step, ids[0]))
+    return MoveRule(lambda step, arrays, indices: change(step, arrays[0]))
 
 
-def _broadcast_in_dim(step: Step, ids: Index) -> Index:
+def _broadcast_in_dim(step: Step, arrays: Array) -> Array:
     shape = [1] * len(step.params["shape"])
     for own, dimension in enumerate(step.params["broadcast_dimensions"]):
-        shape[dimension] = ids.shape[own]
-    return np.broadcast_to(ids.reshape(shape), step.params["shape"])
+        shape[dimension] = arrays.shape[own]
+    return np.broadcast_to(arrays.reshape(shape), step.params["shape"])
 
 
-def _reshape(step: Step, ids: Index) -> Index:
+def _reshape(step: Step, arrays: Array) -> Array:
     order = step.params["dimensions"]  # some gradients transpose on the way
-    return (ids if order is None else ids.transpose(order)).reshape(step.output.shape)
+    return (arrays if order is None else arrays.transpose(order)).reshape(step.output.shape)
 
 
-def _slice(step: Step, ids: Index) -> Index:
+def _slice(step: Step, arrays: Array) -> Array:
     params = step.params
-    strides = params["strides"] or (1,) * ids.ndim
+    strides = params["strides"] or (1,) * arrays.ndim
     bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
-    return ids[tuple(slice(*bound) for bound in bounds)]
+    return arrays[tuple(slice(*bound) for bound in bounds)]
 
 
-def _split(step: Step, ids: list[Index], indices: list[Array]) -> list[Index]:
-    return np.split(ids[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"])
+def _split(step: Step, arrays: list[Array], indices: list[Array]) -> list[Array]:
+    return np.split(arrays[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"])
 
 
-def _unstack(step: Step, ids: list[Index], indices: list[Array]) -> list[Index]:
-    return [np.take(ids[0], number, step.params["axis"]) for number in range(len(step.outputs))]
+def _unstack(step: Step, arrays: list[Array], indices: list[Array]) -> list[Array]:
+    return list(np.moveaxis(arrays[0], step.params["axis"], 0))
 
 
-def _pad(step: Step, ids: list[Index], indices: list[Array]) -> Index:
-    return padded(ids[0], ids[1], step.params["padding_config"])
+def _pad(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    return padded(arrays[0], arrays[1], step.params["padding_config"])
 
 
-def padded(operand: Index, value: Any, config: Iterable[tuple[int, int, int]]) -> Index:
+def padded(operand: Array, value: Any, config: Iterable[tuple[int, int, int]]) -> Array:
     """Pad an array as `jax.lax.pad` does: by axis how much before it, behind it, and between its elements."""
     for axis, (low, high, between) in enumerate(config):
         length = operand.shape[axis]
@@ -124,13 +148,29 @@ def padded(operand: Index, value: Any, config: Iterable[tuple[int, int, int]]) -
     return operand
 
 
-def _select_n(step: Step, ids: list[Index], indices: list[Array]) -> Index:
-    # A scalar literal may stand for an array, on both sides of the choice.
-    ids = [np.broadcast_to(operand, step.output.shape) for operand in ids]
+def _choice(step: Step, indices: list[Array]) -> list[Array]:
+    """Return the number of the case of each element.
+
+    Raises:
+        NotCovered: there is no such case.
+    """
     which = np.broadcast_to(np.asarray(indices[0]).astype(np.int64), step.output.shape)
-    if which.size and not 0 <= which.min() <= which.max() < len(ids):
-        raise NotCovered(f"{step}: it selects case {which.max()} of {len(ids)}, which is not defined")
-    return np.choose(which, ids) if len(ids) <= 32 else np.stack(ids)[which, *np.indices(which.shape)]
+    cases = len(step.inputs) - 1
+    if which.size and not 0 <= which.min() <= which.max() < cases:
+        raise NotCovered(f"{step}: it selects case {which.max()} of {cases}, which is not defined")
+    return [which]
+
+
+def _select_n(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    # A scalar literal may stand for an array, on both sides of the choice.
+    return chosen(indices[0], [np.broadcast_to(operand, step.output.shape) for operand in arrays])
+
+
+def chosen(which: Array, cases: Sequence[Array]) -> Array:
+    """Return per element one of arrays of one shape."""
+    if len(cases) == 2:
+        return np.where(which, cases[1], cases[0])
+    return np.choose(which, cases) if len(cases) <= 32 else np.stack(cases)[which, *np.indices(which.shape)]
 
 
 def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
@@ -142,19 +182,19 @@ def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]
     return tuple(slices)
 
 
-def _dynamic_slice(step: Step, ids: list[Index], indices: list[Array]) -> Index:
-    return ids[0][_clamped(indices, ids[0].shape, step.params["slice_sizes"])]
+def _dynamic_slice(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    return arrays[0][_clamped(indices, arrays[0].shape, step.params["slice_sizes"])]
 
 
-def _dynamic_update_slice(step: Step, ids: list[Index], indices: list[Array]) -> Index:
-    whole = ids[0].copy()
-    whole[_clamped(indices, whole.shape, ids[1].shape)] = ids[1]
+def _dynamic_update_slice(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    whole = arrays[0].copy()
+    whole[_clamped(indices, whole.shape, arrays[1].shape)] = arrays[1]
     return whole
 
 
-def _gather(step: Step, ids: list[Index], indices: list[Array]) -> Index:
-    targets, inside = windows.of_gather(step, indices[0])
-    return np.where(inside, ids[0].reshape(-1)[targets] if ids[0].size else 0, ids[0].size)
+def _gather(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    (targets, inside), (operand, fill) = indices, arrays
+    return np.where(inside, operand.reshape(-1)[targets] if operand.size else fill, fill)
 
 
 def _fill(step: Step) -> Array:
@@ -173,35 +213,45 @@ def _fill(step: Step) -> Array:
     return np.asarray(value).astype(dtype).reshape(1)
 
 
-def _scatter(step: Step, ids: list[Index], indices: list[Array]) -> Index:
+def _written(step: Step, indices: list[Array]) -> list[Array]:
+    """Return which elements a scatter writes, and which of its updates it writes there.
+
+    Raises:
+        NotCovered: two updates write one element.
+    """
     targets, inside = windows.of_scatter(step, indices[0])
     written = targets[inside]
     if len(np.unique(written)) < written.size:
         raise NotCovered(f"{step}: two updates write one element, and which of them stays is not defined")
-    whole = ids[0].reshape(-1).copy()
-    whole[written] = ids[1][inside]
-    return whole.reshape(ids[0].shape)
+    return [written, inside]
+
+
+def _scatter(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    written, inside = indices
+    whole = arrays[0].reshape(-1).copy()
+    whole[written] = arrays[1][inside]
+    return whole.reshape(arrays[0].shape)
 
 
 MOVES: dict[str, MoveRule] = {
     "broadcast_in_dim": _one(_broadcast_in_dim),
-    "concatenate": MoveRule(lambda step, ids, indices: np.concatenate(ids, step.params["dimension"])),
+    "concatenate": MoveRule(lambda step, arrays, indices: np.concatenate(arrays, step.params["dimension"])),
     "dynamic_slice": MoveRule(_dynamic_slice, lambda step: range(1, len(step.inputs))),
     "dynamic_update_slice": MoveRule(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
-    "empty": MoveRule(lambda step, ids, indices: np.zeros(step.output.shape, np.int64), fill=_fill),
-    "empty2": MoveRule(lambda step, ids, indices: np.zeros(step.output.shape, np.int64), fill=_fill),
-    "expand_dims": _one(lambda step, ids: ids.reshape(step.output.shape)),
-    "gather": MoveRule(_gather, lambda step: (1,), _fill),
+    "empty": MoveRule(lambda step, arrays, indices: np.broadcast_to(arrays[0], step.output.shape), fill=_fill),
+    "empty2": MoveRule(lambda step, arrays, indices: np.broadcast_to(arrays[0], step.output.shape), fill=_fill),
+    "expand_dims": _one(lambda step, arrays: arrays.reshape(step.output.shape)),
+    "gather": MoveRule(_gather, lambda step: (1,), _fill, lambda step, indices: windows.of_gather(step, indices[0])),
     "pad": MoveRule(_pad),
     "reshape": _one(_reshape),
-    "rev": _one(lambda step, ids: np.flip(ids, step.params["dimensions"])),
-    "scatter": MoveRule(_scatter, lambda step: (1,)),
-    "select_n": MoveRule(_select_n, lambda step: (0,)),
+    "rev": _one(lambda step, arrays: np.flip(arrays, step.params["dimensions"])),
+    "scatter": MoveRule(_scatter, lambda step: (1,), prepared=_written),
+    "select_n": MoveRule(_select_n, lambda step: (0,), prepared=_choice),
     "slice": _one(_slice),
     "split": MoveRule(_split),
-    "squeeze": _one(lambda step, ids: ids.reshape(step.output.shape)),
-    "stack": MoveRule(lambda step, ids, indices: np.stack(ids, step.params["axis"])),
-    "tile": _one(lambda step, ids: np.tile(ids, step.params["reps"])),
-    "transpose": _one(lambda step, ids: ids.transpose(step.params["permutation"])),
+    "squeeze": _one(lambda step, arrays: arrays.reshape(step.output.shape)),
+    "stack": MoveRule(lambda step, arrays, indices: np.stack(arrays, step.params["axis"])),
+    "tile": _one(lambda step, arrays: np.tile(arrays, step.params["reps"])),
+    "transpose": _one(lambda step, arrays: arrays.transpose(step.params["permutation"])),
     "unstack": MoveRule(_unstack),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from samebits.interpret.data_movement import Index
+from samebits.interpret.data_movement import Index, Move
 from samebits.interpret.devices import Axes
 from samebits.interpret.equation import Array, Step, Type
 
@@ -24,8 +24,8 @@ class AbstractDomain(Protocol):
     def lift(self, array: Array, kind: Type) -> Value:
         """A constant as a symbolic value, or as it is where the domain keeps constants."""
 
-    def take(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
-        """Elements of the concatenation of the flattened values."""
+    def moved(self, values: Sequence[Value], move: Move, kind: Type) -> Value:
+        """The elements of the values where a move puts them, given whatever arrays the domain has per element."""
 
     def ranks(self, step: Step, value: Value, axis: int) -> Array:
         """Numbers in the same order as the elements along an axis; equal only where the elements are."""
@@ -59,4 +59,4 @@ class InterpreterProtocol(Protocol):
         """Values put one after the other along a new first axis; none gives an empty array."""
 
     def taken(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
-        """`take` on every device."""
+        """Elements of the concatenation of the flattened values, on every device."""

@@ -27,11 +27,11 @@ from samebits.interpret.composite_primitives import (
     rule_of,
 )
 from samebits.interpret.control_flow import CONTROL
-from samebits.interpret.data_movement import MOVES, STILL, Index
+from samebits.interpret.data_movement import MOVES, STILL, Index, Move, by_index, owned
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import AbstractDomain, Value
-from samebits.interpret.equation import Array, Step, Type, is_key, type_of
+from samebits.interpret.equation import Step, Type, is_key, type_of
 from samebits.interpret.jax_evaluation import data_of
 from samebits.interpret.shard_map import COLLECTIVES, shard_map
 from samebits.interpret.sorting import ORDERED
@@ -112,7 +112,6 @@ class Interpreter:
     def __init__(self, domain: AbstractDomain, platform: str | None = None) -> None:
         self.domain = domain
         self.platform = platform
-        self._indices: dict[int, list[Index]] = {}
         self._steps = StepCache()
 
     def __call__(self, closed: Any, *args: Value) -> list[Value]:
@@ -219,19 +218,16 @@ class Interpreter:
         move = MOVES[step.name]
         operands = move.index_operands(step)
         moved = [value for number, value in enumerate(values) if number not in operands]
-        key = id(step)
-        is_kept = self._steps.holds(step)  # the id of any other step may be used again
-        if operands or not is_kept or key not in self._indices:
-            indices = move.indices(step, [self.domain.concrete(step, values[number]) for number in operands])
-            if not operands and is_kept:
-                self._indices[key] = indices
-        else:
-            indices = self._indices[key]
+        moves = move.moves(step, [self.domain.concrete(step, values[number]) for number in operands])
         if move.fill is not None:
             moved = [*moved, self.constant(move.fill(step), step.output)]
-        concrete = all(isinstance(value, np.ndarray) for value in moved)
-        take = take_concrete if concrete else self.domain.take
-        return [take(moved, index, kind) for index, kind in zip(indices, step.outputs, strict=True)]
+        return [self._rearranged(moved, each, kind) for each, kind in zip(moves, step.outputs, strict=True)]
+
+    def _rearranged(self, values: Sequence[Value], move: Move, kind: Type) -> Value:
+        """Concrete arrays keep their dtype, whatever the type says (float64 for any float)."""
+        if all(isinstance(value, np.ndarray) for value in values):
+            return owned(move(values))
+        return self.domain.moved(values, move, kind)
 
     def stacked(self, values: Sequence[Value], kind: Type) -> Value:
         """Values put one after the other along a new first axis; none gives an empty array."""
@@ -241,22 +237,14 @@ class Interpreter:
         return self.taken(values, index, kind)
 
     def taken(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
-        """`take` on every device, and for both parts of complex values."""
+        """Elements of the concatenation of the flattened values, on every device, of both parts of complex values."""
         if kind.is_complex:
             real = complex_pairs.real_kind(kind)
             return complex_pairs.paired(*(self.taken([part(v, n) for v in values], index, real) for n in (0, 1)))
         count = devices.count(values)
         if count is None:
-            if all(isinstance(value, np.ndarray) for value in values):
-                return take_concrete(values, index, kind)
-            return self.domain.take(values, index, kind)
+            return self._rearranged(values, by_index(index), kind)
         return PerDevice(tuple(self.taken(devices.on(values, device), index, kind) for device in range(count)))
-
-
-def take_concrete(values: Sequence[Array], index: Index, kind: Type) -> Array:
-    """`take` for concrete arrays; the elements keep their dtype, whatever the type says (float64 for any float)."""
-    flat = values[0].reshape(-1) if len(values) == 1 else np.concatenate([value.reshape(-1) for value in values])
-    return np.asarray(flat[index])
 
 
 def called(eqn: Any) -> Any:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret import windows
+from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.dot_general import is_short, is_short_format, only_here, picked
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.interpreter import Interpreter
@@ -283,10 +284,9 @@ class LabelDomain:
         constants = labels[(labels < 0) & ~self.table.is_term(labels)].tolist()
         return any(self.computed.holds(self.table.constant(label)) for label in constants)
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Labelled:
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Labelled:
         """Labels move with their elements."""
-        flat = [self.table.codes(value, kind).reshape(-1) for value in values]
-        return Labelled((flat[0] if len(flat) == 1 else np.concatenate(flat))[index])
+        return Labelled(owned(move([self.table.codes(value, kind) for value in values])))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Labels have no order; constants have theirs."""

@@ -14,6 +14,7 @@ from samebits.errors import NotCovered
 from samebits.interpret import dot_general as contractions
 from samebits.interpret import windows
 from samebits.interpret.arrays import ARITHMETIC, evaluate, running, to_integers
+from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.dot_general import is_short, only_here
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.interpreter import Interpreter
@@ -213,14 +214,11 @@ class IndependenceDomain:
         """A constant of the program."""
         return raw(np.asarray(array).astype(np.float64), constant=True)
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> IndependenceState:
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> IndependenceState:
         """All fields move with their elements."""
         states = [_symbolic(value) for value in values]
-        flat = [
-            np.concatenate([part.reshape(-1) for part in field])
-            for field in zip(*(v.fields for v in states), strict=True)
-        ]
-        moved = built([field[index] for field in flat], any(value.constant for value in states))
+        fields = [owned(move(field)) for field in zip(*(v.fields for v in states), strict=True)]
+        moved = built(fields, any(value.constant for value in states))
         return replace(moved, why=next((value.why for value in states if value.why), None) if moved.is_lost else None)
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:

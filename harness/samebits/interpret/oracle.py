@@ -15,6 +15,7 @@ import numpy as np
 
 from samebits.interpret import literals
 from samebits.interpret.arrays import ARITHMETIC, evaluate
+from samebits.interpret.data_movement import Move
 from samebits.interpret.equation import Array, Step, Type
 
 Outcomes = dict[int, list[Any]]
@@ -45,7 +46,7 @@ class Oracle:
             numbers = np.where(np.asarray(array, np.float64) == value, number, numbers)
         return numbers
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Array:
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Array:
         """Not used: all values are concrete, and the interpreter moves concrete arrays itself."""
         raise AssertionError
 

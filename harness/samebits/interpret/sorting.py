@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.data_movement import by_index
 from samebits.interpret.domain import AbstractDomain, Value
 from samebits.interpret.equation import Array, Step, Type
 
 
 def _take(domain: AbstractDomain, value: Value, index: Array, kind: Type) -> Value:
-    return np.asarray(value.reshape(-1)[index]) if isinstance(value, np.ndarray) else domain.take([value], index, kind)
+    move = by_index(index)
+    return np.asarray(move([value])) if isinstance(value, np.ndarray) else domain.moved([value], move, kind)
 
 
 def _ids(kind: Type) -> Array:

@@ -176,11 +176,15 @@ def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.MoveRule
     """A move that reads its parameters wrong."""
     right = data_movement.MOVES[name]
 
-    def rule(step: Any, ids: Any, indices: Any) -> Any:
-        wrong = {key: change(step.params[key]) for key, change in params.items()}
-        return right.rule(dataclasses.replace(step, params={**step.params, **wrong}), ids, indices)
+    def wrong(step: Any) -> Any:
+        read = {key: change(step.params[key]) for key, change in params.items()}
+        return dataclasses.replace(step, params={**step.params, **read})
 
-    return data_movement.MoveRule(rule, right.index_operand_numbers, right.fill)
+    return dataclasses.replace(
+        right,
+        rule=lambda step, arrays, indices: right.rule(wrong(step), arrays, indices),
+        prepared=lambda step, indices: right.prepared(wrong(step), indices),
+    )
 
 
 def backwards(x: Any) -> Any:
@@ -213,8 +217,9 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "select takes the other case": (
         data_movement.MOVES,
         "select_n",
-        data_movement.MoveRule(
-            lambda step, ids, indices: data_movement._select_n(step, ids[::-1], indices), lambda step: (0,)
+        dataclasses.replace(
+            data_movement.MOVES["select_n"],
+            rule=lambda step, arrays, indices: data_movement._select_n(step, arrays[::-1], indices),
         ),
     ),
     "division goes down": (arrays.ARITHMETIC, "div", lambda step, x, y: x // np.where(y == 0, 1, y)),

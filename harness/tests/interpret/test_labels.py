@@ -171,12 +171,14 @@ def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         assert not zeros_as_labelled(added, (3, 2))
     with monkeypatch.context() as patch:
         patch.setattr(
-            LabelDomain, "take", lambda self, values, index, kind: TAKE(self, values, np.roll(index, 1), kind)
+            LabelDomain,
+            "moved",
+            lambda self, values, move, kind: MOVED(self, values, lambda arrays: np.roll(move(arrays), 1), kind),
         )
         assert not moves_as_labelled(turn, args)
 
 
-TAKE = LabelDomain.take
+MOVED = LabelDomain.moved
 
 
 def test_constants_are_told_apart_by_their_bits_and_keep_them() -> None:

@@ -5,14 +5,16 @@ import functools
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from samebits.interpret.data_movement import by_index
 from samebits.interpret.equation import Type
 from samebits.interpret.field.arithmetic import exp, negative, product, sum_of
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.element import VARIABLE, FieldElement, touched
+from samebits.interpret.field.element import VARIABLE, FieldElement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import ENOUGH
 from samebits.report.prove_model import first_not_proved
@@ -124,18 +126,20 @@ def test_equal_residues_at_too_few_points_are_no_proof() -> None:
     assert short.reason == "more than 24 random points would be needed for an error probability below 2^-60"
 
 
-def test_what_is_not_taken_does_not_count() -> None:
+@pytest.mark.parametrize(
+    ("index", "primes"),
+    [([2, 4, 8], 2), ([[3], [2]], 3), ([5, 6], 2), ([0, 8], 1), ([*range(9)], 1), ([], 1)],
+)
+def test_what_is_not_moved_does_not_count(index: list[Any], primes: int) -> None:
     def element(size: int, primes: int) -> FieldElement:
-        return FieldElement(
-            tuple(np.arange(size)[None] for _ in range(primes)), np.arange(size) + 10.0 * primes, VARIABLE
-        )
+        parts = tuple(np.arange(size)[None] + np.zeros((2, 1), np.int64) for _ in range(primes))
+        return FieldElement(parts, np.arange(size) + 10.0 * primes, VARIABLE)
 
-    elements = [element(2, 1), element(3, 3), element(4, 2)]
-    whole = np.concatenate([one.shadow for one in elements])
-    for index in (np.array([2, 4, 8]), np.array([[3], [2]]), np.array([0, 8]), np.arange(9), np.zeros(0, np.int64)):
-        kept, moved = touched(elements, index)
-        assert np.array_equal(np.concatenate([one.shadow for one in kept])[moved], whole[index])
-    assert [len(one.parts) for one in touched(elements, np.array([2, 4, 8]))[0]] == [3, 2]
+    elements, places = [element(2, 1), element(3, 3), element(4, 2)], np.array(index, np.int64)
+    moved = Field(2, 3).moved(elements, by_index(places), Type(places.shape, np.dtype("float32")))
+    assert np.array_equal(moved.shadow, np.concatenate([part.shadow for part in elements])[places])
+    assert len(moved.parts) == primes
+    assert all(np.array_equal(part[1] + 0.0, moved.shadow % 10) for part in moved.parts)
 
 
 @pytest.mark.parametrize("refilled", [False, True])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret import literals
+from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field import residues
 from samebits.interpret.field.element import (
@@ -26,9 +27,7 @@ from samebits.interpret.field.element import (
     DegreeBounds,
     FieldElement,
     Infinities,
-    reaching,
     together,
-    touched,
 )
 from samebits.interpret.field.residues import PRIMES, Ring
 
@@ -255,20 +254,29 @@ class FieldBase:
             parts.append(self.everywhere(row[places].reshape(array.shape)))
         return self.settled(FieldElement(tuple(parts), shadow[places].reshape(array.shape), CONSTANT))
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> FieldElement:
-        """Residues and shadows move together."""
-        elements, index = touched([self.element(value, kind) for value in values], index)
-        depth = min(len(element.parts) for element in elements)
-        rows = (self.ring.rows, -1)
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> FieldElement:
+        """Residues and shadows move together. What is not moved does not count: its degree, and the primes it has."""
+        elements = [self.element(value, kind) for value in values]
+        used = _used(elements, move)
+        depth = min(len(elements[number].parts) for number in used)
+        missing = np.zeros((), np.int64)
         parts = []
         for level in range(depth):
-            flat = [element.parts[level].reshape(rows) for element in elements]
-            parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
-        shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
-        result = FieldElement(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
-        if all(element.reach is None for element in elements):
+            sources = [
+                element.parts[level]
+                if level < len(element.parts)
+                else np.broadcast_to(missing, (self.ring.rows, *element.shape))
+                for element in elements
+            ]
+            rows = [move([source[row] for source in sources]) for row in range(self.ring.rows)]
+            parts.append(np.stack(rows))
+        shadow = owned(move([element.shadow for element in elements]))
+        chosen = [elements[number] for number in used]
+        result = FieldElement(tuple(parts), shadow, together(element.degree for element in chosen))
+        if all(element.reach is None for element in chosen):
             return result
-        return reaching(result, np.concatenate([element.size.reshape(-1) for element in elements])[index])
+        size = owned(move([element.size for element in elements]))
+        return replace(result, reach=size if np.any(size > 2 * np.abs(shadow)) else None)
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities."""
@@ -398,3 +406,14 @@ def _counts(step: Step, low: Array, high: Array, size: Array, axis: int) -> Arra
         if step.name == "argmax":
             return np.asarray(np.abs(np.max(high, axis, keepdims=True) - high) <= TIE * size)
         return np.asarray(np.abs(low - np.min(low, axis, keepdims=True)) <= TIE * size)
+
+
+def _used(elements: Sequence[FieldElement], move: Move) -> Sequence[int]:
+    """Return the numbers of the elements of which a move takes something; the first where it takes nothing."""
+    if len(elements) == 1:
+        return [0]
+    kind = np.uint8 if len(elements) <= 256 else np.uint32
+    moved = move([np.broadcast_to(kind(number), element.shape) for number, element in enumerate(elements)])
+    if len(elements) == 2:
+        return [number for number, none in enumerate((moved.all(), not moved.any())) if not none] if moved.size else [0]
+    return np.flatnonzero(np.bincount(moved.reshape(-1), minlength=1)).tolist() or [0]

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import NearTie, NotCovered
-from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.data_movement import chosen
+from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
 from samebits.interpret.field.base import unknown_of
 from samebits.interpret.field.element import TIE, FieldElement, reaching, shadows, spread, together
@@ -36,9 +37,9 @@ def reduced(sign: int) -> Rule:
         if not x.shadow.size:
             raise NotCovered(f"{step} looks for the best of nothing")
         kept = [dim for dim in range(len(x.shape)) if dim not in axes]
-        ids = np.arange(x.shadow.size).reshape(x.shape).transpose([*kept, *axes])
-        ids = ids.reshape(*(x.shape[dim] for dim in kept), math.prod(x.shape[axis] for axis in axes))
-        return best_of(field, step, field.take([x], ids, Type(ids.shape, step.output.dtype)), sign)
+        shape = (*(x.shape[dim] for dim in kept), math.prod(x.shape[axis] for axis in axes))
+        rows = field.moved([x], lambda arrays: arrays[0].transpose([*kept, *axes]).reshape(shape), step.output)
+        return best_of(field, step, rows, sign)
 
     return rule
 
@@ -46,9 +47,10 @@ def reduced(sign: int) -> Rule:
 def of_two(field: FieldBase, step: Step, x: FieldElement, y: FieldElement, sign: int) -> FieldElement:
     """The larger or the smaller of two elements that broadcast, where they may be too close."""
     shape = np.broadcast_shapes(x.shape, y.shape)
-    ids = [np.broadcast_to(np.arange(e.shadow.size).reshape(e.shape), shape) for e in (x, y)]
-    index = np.stack([ids[0], ids[1] + x.shadow.size], -1)
-    return best_of(field, step, field.take([x, y], index, Type(index.shape, step.output.dtype)), sign)
+    both = field.moved(
+        [x, y], lambda arrays: np.stack([np.broadcast_to(array, shape) for array in arrays], -1), step.output
+    )
+    return best_of(field, step, both, sign)
 
 
 def best_of(field: FieldBase, step: Step, rows: FieldElement, sign: int) -> FieldElement:
@@ -57,8 +59,7 @@ def best_of(field: FieldBase, step: Step, rows: FieldElement, sign: int) -> Fiel
         raise NotCovered(f"{step} orders numbers of which one is NaN")
     field.decided(step, rows)
     place = np.argmax(sign * rows.shadow, -1)[..., None]
-    index = np.take_along_axis(np.arange(rows.shadow.size).reshape(rows.shape), place, -1)[..., 0]
-    best = field.take([rows], index, step.output)
+    best = field.moved([rows], lambda arrays: np.take_along_axis(arrays[0], place, -1)[..., 0], step.output)
     equal = np.all(rows.parts[0] == best.parts[0][..., None], 0)
     with np.errstate(invalid="ignore"):
         gaps = np.abs(rows.shadow - best.shadow[..., None])
@@ -109,12 +110,9 @@ def _comparison(true_for: tuple[int, ...], *, nan: bool = False) -> Rule:
 
 def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> FieldElement:
     """Per element one of several values of one shape, or scalars."""
-    kind, shape = step.output, which.shape
-    ids, offset = [], 0
-    for value in cases:
-        ids.append(offset + np.broadcast_to(np.arange(value.shadow.size).reshape(value.shape), shape))
-        offset += value.shadow.size
-    return field.take(cases, np.choose(which, ids), kind)
+    return field.moved(
+        cases, lambda arrays: chosen(which, [np.broadcast_to(array, which.shape) for array in arrays]), step.output
+    )
 
 
 def _extreme(sign: int) -> Rule:

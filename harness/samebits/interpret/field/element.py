@@ -71,7 +71,9 @@ class DegreeBounds:
 
 def together(degrees: Iterable[DegreeBounds]) -> DegreeBounds:
     """Of a sum, and of a choice: all over one denominator."""
-    degrees = list(degrees)
+    degrees = list({id(degree): degree for degree in degrees}.values())
+    if len(degrees) == 1:
+        return degrees[0]
     below: dict[int, tuple[int, int]] = {}
     for degree in degrees:
         for key, (power, size) in degree.below.items():
@@ -138,25 +140,6 @@ def spread(element: FieldElement, shape: tuple[int, ...]) -> FieldElement:
     parts = tuple(np.broadcast_to(part.reshape(len(part), *grown), (len(part), *shape)) for part in element.parts)
     reach = None if element.reach is None else np.broadcast_to(element.reach, shape)
     return FieldElement(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
-
-
-def touched(elements: list[FieldElement], index: Array) -> tuple[list[FieldElement], Array]:
-    """The elements that an index into all of them really takes from, and that index into those alone.
-
-    What is not taken must not count: its degree, and the primes that it has left.
-    """
-    ends = np.cumsum([element.shadow.size for element in elements])
-    if len(elements) == 1 or not index.size:
-        return elements[:1], index
-    source = np.searchsorted(ends, index, side="right")
-    used = np.unique(source)
-    if len(used) == len(elements):
-        return elements, index
-    starts = ends - [element.shadow.size for element in elements]
-    sizes = [elements[number].shadow.size for number in used]
-    moved = np.zeros(len(elements), np.int64)
-    moved[used] = np.cumsum([0, *sizes[:-1]]) - starts[used]
-    return [elements[number] for number in used], index + moved[source]
 
 
 # -- how far a result reaches

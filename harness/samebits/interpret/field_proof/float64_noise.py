@@ -17,6 +17,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret import literals
+from samebits.interpret.data_movement import Move
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
@@ -80,10 +81,10 @@ class WidenedRounding(RoundingDomain):
         values, units = self._rounded
         return units[np.minimum(np.searchsorted(values, own), units.size - 1)] if units.size else np.zeros(())
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> BoundedValue:
         """Elements with their errors."""
-        taken = super().take(values, index, _wide(kind))
-        return _as_constant(taken) if _is_constant(values) else taken
+        moved = super().moved(values, move, _wide(kind))
+        return _as_constant(moved) if _is_constant(values) else moved
 
     def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
         """What float64 makes of the errors; of constants, what the dtypes of the program do."""

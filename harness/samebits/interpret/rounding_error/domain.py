@@ -20,6 +20,7 @@ import numpy as np
 
 from samebits.interpret import literals
 from samebits.interpret.arrays import evaluate
+from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.rounding_error.rules import PASSES, RULES, extreme, flushed, format_of, likely, taken_as, worst
 from samebits.interpret.rounding_error.step_bounds import settle
@@ -65,16 +66,16 @@ class RoundingDomain:
         error = np.where(np.isfinite(value), error, 0.0)
         return BoundedValue(value, error, error)
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> BoundedValue:
         """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
         bounded = [lifted(value) for value in values]
 
-        def moved(name: str) -> Array:
-            return np.asarray(np.concatenate([getattr(value, name).reshape(-1) for value in bounded])[index])
+        def part(name: str) -> Array:
+            return owned(move([getattr(value, name) for value in bounded]))
 
-        value = moved("value")
-        error = flushed(value, moved("error"), kind)
-        usual = flushed(value, moved("likely"), kind) if self.usual else error
+        value = part("value")
+        error = flushed(value, part("error"), kind)
+        usual = flushed(value, part("likely"), kind) if self.usual else error
         return BoundedValue(value, error, usual, blamed(bounded), longest_sum(bounded))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
