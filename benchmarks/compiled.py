@@ -23,7 +23,7 @@ from samebits.compile.devices import devices
 from samebits.compile.pair import in_setting, jobs, lowered_side
 from samebits.compile.request import CompileRequest
 from samebits.errors import SamebitsError
-from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import PartitionProgram
 from samebits.hlo.module import HloModule
 from samebits.hlo.steps import Untranslated
 from samebits.hlo.types import dtype_of
@@ -61,7 +61,7 @@ def followed(module: HloModule, partitions: int) -> None:
         jax.ShapeDtypeStruct((partitions, *shape.dimensions), dtype_of(shape))
         for _, shape in sorted(parameters.items())
     ]
-    jax.eval_shape(jax.vmap(PartitionProgram(module, partitions), axis_name=PARTITIONS), *types)
+    jax.eval_shape(PartitionProgram(module, [partitions]).on_all, *types)
 
 
 def main() -> None:

@@ -108,7 +108,7 @@ def is_wrong(program: SmallProgram, options: Mapping[str, str]) -> bool:
         ]
         traced = jax.jit(function).trace(*types)
     lowered = lower_traced(traced, mesh=built, target=program.target, label="the program")
-    compiled = RunnableProgram.of(compile_lowered(lowered, options), traced, lowered.taken, list(built.devices.flat))
+    compiled = RunnableProgram.of(compile_lowered(lowered, options), traced, lowered.taken, built)
     output = np.asarray(jax.jit(lambda *args: compiled(*args)[0])(*values), np.float64)
     far = ~(np.abs(output - right) <= WRONG * np.nanmax(np.abs(right), initial=0.0))
     return bool((far & ~(np.isnan(output) & np.isnan(right))).any())

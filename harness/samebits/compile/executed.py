@@ -28,8 +28,9 @@ from samebits.compile.devices import devices, target_mesh
 from samebits.compile.passes import FaultyPass, faulty_pass, without_pass
 from samebits.compile.request import variant_of
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
-from samebits.hlo.as_jax import FILLERS, PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import FILLERS, PartitionProgram
 from samebits.hlo.module import HloModule
+from samebits.hlo.partition_axes import PartitionAxes
 from samebits.programs.inputs import differentiable, records
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides, site_alone
@@ -83,15 +84,21 @@ class Shards:
         """Return on how many partitions each shard lies."""
         return len(self.shard) // self.count
 
-    def cut(self, array: Array) -> Array:
-        """Return the shards by partition; the array itself where all partitions have the whole of it."""
-        if self.count == 1:
-            return array
+    def cut(self, array: Array, axes: PartitionAxes) -> Array:
+        """Return the shards by the axes of the grid of partitions along which they differ."""
         split = [part for size, parts in zip(array.shape, self.parts, strict=True) for part in (parts, size // parts)]
         rank = array.ndim
         order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
         shards = array.reshape(split).transpose(order).reshape(self.count, *split[1::2])
-        return shards if self.shard == tuple(range(self.count)) else jnp.take(shards, np.array(self.shard), axis=0)
+        varying = axes.varying(np.array(self.shard))
+        grid = np.array(self.shard).reshape(axes.sizes)
+        for axis in range(grid.ndim):
+            if axis not in varying:
+                grid = grid.take([0], axis)
+        numbers = grid.reshape([axes.sizes[axis] for axis in varying])
+        if numbers.reshape(-1).tolist() != [*range(self.count)]:
+            shards = jnp.take(shards, numbers.reshape(-1), axis=0)
+        return shards.reshape(*numbers.shape, *split[1::2])
 
     def joined(self, by_partition: Array) -> Array:
         """Return the whole array once for each replica, which come first."""
@@ -114,7 +121,7 @@ class RunnableProgram:
 
     Args:
         module: what the compiler made.
-        partitions: how many run it.
+        mesh: the sizes of the axes of the mesh that it runs on.
         taken: which flat arguments its parameters are.
         inputs: of those arguments.
         outputs: of the flat outputs.
@@ -123,7 +130,7 @@ class RunnableProgram:
     """
 
     module: HloModule
-    partitions: int
+    mesh: tuple[int, ...]
     taken: tuple[int, ...]
     inputs: tuple[Shards, ...]
     outputs: tuple[Shards, ...]
@@ -132,14 +139,14 @@ class RunnableProgram:
 
     @classmethod
     def of(
-        cls, compiled: Any, traced: Any, taken: tuple[int, ...], devices: Sequence[Any], *, in_passes: bool = False
+        cls, compiled: Any, traced: Any, taken: tuple[int, ...], mesh: Any, *, in_passes: bool = False
     ) -> RunnableProgram:
         """Return a program that jax compiled ahead of time.
 
         Args:
             compiled, traced: as jax has them.
             taken: which flat arguments jit did not drop.
-            devices: of the mesh, in its order, which is that of the partitions.
+            mesh: whose devices, in its order, are the partitions.
             in_passes: as of the program.
         """
         module = HloModule(compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto())
@@ -151,10 +158,10 @@ class RunnableProgram:
             raise CouldNotRun(f"the compiled program has {count} parameters, and jax states {len(stated)} shardings")
         shardings = stated if len(stated) == count else [stated[number] for number in taken]
         types = [traced.jaxpr.in_avals[number] for number in taken]
-        results = jax.tree.leaves(compiled.output_shardings)
+        results, devices = jax.tree.leaves(compiled.output_shardings), list(mesh.devices.flat)
         return cls(
             module=module,
-            partitions=len(devices),
+            mesh=mesh.devices.shape,
             taken=taken,
             inputs=tuple(Shards.of(s, t.shape, devices) for s, t in zip(shardings, types, strict=True)),
             outputs=tuple(Shards.of(s, t.shape, devices) for s, t in zip(results, traced.jaxpr.out_avals, strict=True)),
@@ -168,20 +175,20 @@ class RunnableProgram:
             flat: the arguments.
             fillers: by the name of an instruction, what memory holds that it returns and nothing wrote.
         """
-        args = [shards.cut(flat[number]) for number, shards in zip(self.taken, self.inputs, strict=True)]
-        axes = tuple(None if shards.count == 1 else 0 for shards in self.inputs)
-        run = PartitionProgram(self.module, self.partitions, fillers=fillers, in_passes=self.in_passes)
-        self._require_shards(args)
-        by_partition = jax.vmap(run, in_axes=axes, out_axes=0, axis_name=PARTITIONS, axis_size=self.partitions)(*args)
+        self._require_shards([flat[number].shape for number in self.taken])
+        shards = [np.array(each.shard) for each in self.inputs]
+        run = PartitionProgram(self.module, self.mesh, tables=shards, fillers=fillers, in_passes=self.in_passes)
+        args = [each.cut(flat[number], run.axes) for number, each in zip(self.taken, self.inputs, strict=True)]
+        by_partition = run.axes.mapped(run, [run.axes.varying(numbers) for numbers in shards])(*args)
         self.unwritten.update(run.unwritten)
         return [shards.joined(part) for shards, part in zip(self.outputs, by_partition, strict=True)]
 
-    def _require_shards(self, args: Sequence[Array]) -> None:
+    def _require_shards(self, whole: Sequence[tuple[int, ...]]) -> None:
         """Reject a module that is not partitioned yet, such as one of an early pass."""
         entry = self.module.computations[self.module.entry].instructions.values()
         shapes = {i.parameter_number: tuple(i.shape.dimensions) for i in entry if i.opcode == "parameter"}
-        for number, (array, shards) in enumerate(zip(args, self.inputs, strict=True)):
-            local = array.shape if shards.count == 1 else array.shape[1:]
+        for number, (sizes, shards) in enumerate(zip(whole, self.inputs, strict=True)):
+            local = tuple(size // parts for size, parts in zip(sizes, shards.parts, strict=True))
             if shapes.get(number) != local:
                 raise CouldNotRun(f"parameter {number} of the module is {shapes.get(number)}; its shards are {local}")
 
@@ -307,9 +314,7 @@ class TargetPrograms:
                 program.result()
         lowered = lower_traced(sharded.traced, mesh=built, target=self.target, label=sharded.label)
         executable = compile_lowered(lowered, self.options)
-        compiled = RunnableProgram.of(
-            executable, sharded.traced, lowered.taken, list(built.devices.flat), in_passes=self.in_passes
-        )
+        compiled = RunnableProgram.of(executable, sharded.traced, lowered.taken, built, in_passes=self.in_passes)
         names = self._names(place)
         return _Both(
             names=names,

@@ -1,7 +1,7 @@
-"""A compiled module as a JAX function: what each partition computes, with a `vmap` axis in place of the devices.
+"""A compiled module as a JAX function: what each partition computes, with `vmap` axes in place of the devices.
 
-    run = PartitionProgram(HloModule(serialised), partitions=4)
-    outputs = jax.vmap(run, axis_name=PARTITIONS)(*parameters)      # each with a leading axis of partitions
+    run = PartitionProgram(HloModule(serialised), [4])
+    outputs = run.on_all(*parameters)      # each with a leading axis of partitions
 
 The result is a jaxpr of known primitives, so that every abstract domain applies to what the compiler made as it does
 to what was written. Opcodes mean what XLA's operation semantics say; those of data and arithmetic are in
@@ -16,7 +16,9 @@ Source: XLA, "Operation semantics"; `xla/service/hlo.proto`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -28,11 +30,9 @@ from jax import lax
 
 from samebits.hlo import collectives, operations
 from samebits.hlo.module import HloComputation, HloModule, Instruction, unread_fields
+from samebits.hlo.partition_axes import PartitionAxes
 from samebits.hlo.steps import HloStep, Untranslated
 from samebits.hlo.types import dtype_of, leaves
-
-PARTITIONS = collectives.PARTITIONS
-"""The name of the `vmap` axis that stands for the devices."""
 
 FILLERS = (113.0, -57.0)
 """Two contents of memory that nothing wrote, true and false: no neutral elements, and on both sides of most numbers."""
@@ -82,9 +82,10 @@ class PartitionProgram:
     """What one partition of a compiled module computes, as a function of its parameters.
 
     Args:
-        partitions: how many there are.
+        mesh: the sizes of the axes of the mesh, or the number of partitions alone.
         filler: what memory holds that nothing wrote.
         fillers: the same by the name of the instruction that returns it.
+        tables: numbers by partition that say along which axes its arguments differ.
         in_passes: products of float32 are taken in passes of bfloat16, as a TPU takes them.
 
     Raises:
@@ -94,14 +95,17 @@ class PartitionProgram:
     def __init__(
         self,
         module: HloModule,
-        partitions: int,
+        mesh: Sequence[int],
         filler: float = FILLERS[0],
         fillers: Mapping[str, Any] = MappingProxyType({}),
         *,
+        tables: Iterable[Any] = (),
         in_passes: bool = False,
     ) -> None:
+        count = math.prod(mesh)
+        connections = [collectives.tables(inst, count) for _, inst in module.instructions()]
         self.module = module
-        self.partitions = partitions
+        self.axes = PartitionAxes.dividing(mesh, itertools.chain(tables, *connections))
         self.filler, self.fillers = filler, fillers
         self.in_passes = in_passes
         self.unwritten: set[str] = set()
@@ -111,6 +115,12 @@ class PartitionProgram:
         with jax.enable_x64(True) if self._wide() else contextlib.nullcontext():
             result = self.computation(self.module.entry, parameters)
         return tuple(result) if isinstance(result, tuple) else (result,)
+
+    def on_all(self, *parameters: Any) -> Any:
+        """Return the outputs of all partitions, a leading axis, for parameters with that axis."""
+        sizes = self.axes.sizes
+        split = [jnp.reshape(array, (*sizes, *array.shape[1:])) for array in parameters]
+        return self.axes.mapped(self, [range(len(sizes))] * len(split))(*split)
 
     def _wide(self) -> bool:
         """Tell whether an instruction has elements of 64 bits, which jax has only where they are enabled."""

@@ -1,7 +1,7 @@
-"""The meaning of XLA's collectives, where a `vmap` axis stands for the partitions.
+"""The meaning of XLA's collectives, where the partitions are a grid of `vmap` axes.
 
-Every collective is an `all_gather` over that axis, which all partitions share, and an index: what a group computes is
-computed once for the group.
+Every collective is an `all_gather` along the axes on which the members of a group differ, and an index: what a group
+computes is computed once for the group.
 
 Source: XLA, "Operation semantics".
 """
@@ -17,21 +17,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from samebits.hlo.module import Instruction
 from samebits.hlo.operations import reduced
-from samebits.hlo.steps import HloStep
-
-PARTITIONS = "partitions"
+from samebits.hlo.partition_axes import PartitionAxes
+from samebits.hlo.steps import HloStep, Untranslated
 
 _Table = np.ndarray[Any, Any]
 
 
-def groups(step: HloStep) -> _Table:
+def groups(inst: Instruction, count: int) -> _Table:
     """Return the partitions of each group, one group a row, in whichever form the module has them.
+
+    Args:
+        count: how many partitions there are.
 
     Raises:
         Untranslated: the groups differ in size, or are not of this module's partitions.
     """
-    inst, count = step.inst, step.program.partitions
     device_groups = list(inst.replica_groups) or list(inst.devices.replica_groups)
     if device_groups:
         rows = [list(group.replica_ids) for group in device_groups]
@@ -42,7 +44,7 @@ def groups(step: HloStep) -> _Table:
     else:
         rows = [[*range(count)]]
     if len({len(row) for row in rows}) != 1 or sorted(number for row in rows for number in row) != [*range(count)]:
-        raise step.refuse(f"the groups {rows} are not groups of one size of {count} partitions")
+        raise Untranslated(inst, f"the groups {rows} are not groups of one size of {count} partitions")
     return np.array(rows)
 
 
@@ -78,31 +80,38 @@ def _of_mesh(form: Any) -> _Table:
     return grid.transpose(*first, *last).reshape(-1, members)
 
 
-def _gathered(step: HloStep, value: Any) -> tuple[Any, _Table]:
-    """Return the values of all partitions by group and place in it, and the groups."""
-    table = groups(step)
-    everything = lax.all_gather(value, PARTITIONS)
-    if table.shape[0] == 1 and table[0].tolist() == [*range(table.size)]:
-        return everything[None], table
-    return jnp.take(everything, table, axis=0, mode="clip"), table
+def tables(inst: Instruction, count: int) -> list[_Table]:
+    """Return what says which partitions an instruction connects; none of one that is not a collective."""
+    opcode = inst.opcode.removesuffix("-start")
+    if opcode == "collective-permute":
+        return [_sources(inst, count)]
+    return [groups(inst, count)] if opcode in RULES and not opcode.endswith("-id") else []
 
 
-def _own(table: _Table, by_group: Any) -> Any:
-    """Return what belongs to a partition's own group."""
-    if table.shape[0] == 1:
-        return by_group[0]
-    group = np.zeros(table.size, np.int32)
-    for number, row in enumerate(table):
-        group[row] = number
-    return by_group[jnp.asarray(group)[lax.axis_index(PARTITIONS)]]
-
-
-def _place(table: _Table) -> Any:
-    """Return a partition's place in its group."""
-    place = np.zeros(table.size, np.int32)
+def _group(step: HloStep) -> tuple[PartitionAxes, _Table]:
+    """Return the grid of partitions, and for each the members of its group."""
+    axes = step.program.axes
+    table = groups(step.inst, axes.count)
+    members = np.empty((axes.count, table.shape[1]), np.int64)
     for row in table:
-        place[row] = np.arange(len(row))
-    return jnp.asarray(place)[lax.axis_index(PARTITIONS)]
+        members[row] = row
+    return axes, members
+
+
+def _members(step: HloStep, value: Any) -> Any:
+    """Return the values of the members of a partition's own group, in the order of the group."""
+    axes, members = _group(step)
+    varying = axes.varying(members)
+    everything, order = axes.gathered(value, varying), axes.along(members, varying)
+    if order.shape[1] == everything.shape[0] and (order == np.arange(order.shape[1])).all():
+        return everything
+    return jnp.take(everything, axes.own(order), axis=0, mode="clip")
+
+
+def _place(step: HloStep) -> Any:
+    """Return a partition's place in its group."""
+    axes, members = _group(step)
+    return axes.own(np.argmax(members == np.arange(axes.count)[:, None], 1).astype(np.int32))
 
 
 def _result(step: HloStep, parts: list[Any]) -> Any:
@@ -115,21 +124,16 @@ def _is_tuple(step: HloStep) -> bool:
 
 
 def _all_reduce(step: HloStep) -> Any:
-    parts = []
-    for value in step.values:
-        by_group, table = _gathered(step, value)
-        parts.append(_own(table, reduced(step, by_group, None, (1,))))
-    return _result(step, parts)
+    return _result(step, [reduced(step, _members(step, value), None, (0,)) for value in step.values])
 
 
 def _all_gather(step: HloStep) -> Any:
     axis = step.inst.dimensions[0]
     parts = []
     for value in step.values:
-        by_group, table = _gathered(step, value)
-        moved = jnp.moveaxis(by_group, 1, axis + 1)
-        shape = (table.shape[0], *value.shape[:axis], table.shape[1] * value.shape[axis], *value.shape[axis + 1 :])
-        parts.append(_own(table, moved.reshape(shape)))
+        members = _members(step, value)
+        shape = (*value.shape[:axis], members.shape[0] * value.shape[axis], *value.shape[axis + 1 :])
+        parts.append(jnp.moveaxis(members, 0, axis).reshape(shape))
     return _result(step, parts)
 
 
@@ -137,61 +141,61 @@ def _reduce_scatter(step: HloStep) -> Any:
     axis = step.inst.dimensions[0]
     parts = []
     for value in step.values:
-        by_group, table = _gathered(step, value)
-        whole = _own(table, reduced(step, by_group, None, (1,)))
-        size = value.shape[axis] // table.shape[1]
-        parts.append(lax.dynamic_slice_in_dim(whole, _place(table) * size, size, axis))
+        members = _members(step, value)
+        size = value.shape[axis] // members.shape[0]
+        whole = reduced(step, members, None, (0,))
+        parts.append(lax.dynamic_slice_in_dim(whole, _place(step) * size, size, axis))
     return _result(step, parts)
 
 
 def _all_to_all(step: HloStep) -> Any:
     """Exchange: of one array with a split dimension, or of a tuple with one array for each member."""
     if not step.inst.dimensions:
-        by_group = [_gathered(step, value) for value in step.values]
-        table = by_group[0][1]
-        stacked = jnp.stack([part for part, _ in by_group], axis=2)  # group, from, to, ...
-        mine = jnp.take(_own(table, stacked), _place(table), axis=1, mode="clip")
+        stacked = jnp.stack([_members(step, value) for value in step.values], axis=1)  # from, to, ...
+        mine = jnp.take(stacked, _place(step), axis=1, mode="clip")
         return tuple(mine[number] for number in range(len(step.values)))
     axis, value = step.inst.dimensions[0], step.values[0]
-    by_group, table = _gathered(step, value)
-    members = table.shape[1]
-    size = value.shape[axis] // members
-    mine = lax.dynamic_slice_in_dim(_own(table, by_group), _place(table) * size, size, axis + 1)
+    members = _members(step, value)
+    size = value.shape[axis] // members.shape[0]
+    mine = lax.dynamic_slice_in_dim(members, _place(step) * size, size, axis + 1)
     return jnp.moveaxis(mine, 0, axis).reshape(value.shape)
+
+
+def _sources(inst: Instruction, count: int) -> _Table:
+    """Return for each partition itself and where it receives from, itself where from nowhere."""
+    source = np.arange(count)
+    for pair in inst.source_target_pairs:
+        source[pair.target] = pair.source
+    return np.stack([np.arange(count), source], 1)
 
 
 def _permute(step: HloStep) -> Any:
     """Send along pairs; what receives nothing is zero."""
-    source = np.full(step.program.partitions, -1)
-    for pair in step.inst.source_target_pairs:
-        source[pair.target] = pair.source
+    axes = step.program.axes
+    sources = _sources(step.inst, axes.count)
+    varying = axes.varying(sources)
+    receives = np.zeros(axes.count, bool)
+    receives[[pair.target for pair in step.inst.source_target_pairs]] = True
     parts = []
     for value in step.values:
-        everything = lax.all_gather(value, PARTITIONS)
-        number = jnp.asarray(source)[lax.axis_index(PARTITIONS)]
-        received = everything[jnp.maximum(number, 0)]
-        parts.append(received if (source >= 0).all() else jnp.where(number >= 0, received, jnp.zeros_like(received)))
+        received = axes.gathered(value, varying)[axes.own(axes.along(sources[:, 1], varying))]
+        parts.append(received if receives.all() else jnp.where(axes.own(receives), received, jnp.zeros_like(received)))
     return _result(step, parts)
 
 
 def _broadcast(step: HloStep) -> Any:
-    parts = []
-    for value in step.values:
-        by_group, table = _gathered(step, value)
-        parts.append(_own(table, by_group[:, 0]))
-    return _result(step, parts)
+    return _result(step, [_members(step, value)[0] for value in step.values])
 
 
 def _ragged_all_to_all(step: HloStep) -> Any:
     """Send segments of rows to each member: where they start, how many rows, and where they go in its output."""
     rows, output, *numbers = step.values
-    by_group, table = _gathered(step, rows)
-    members, place = table.shape[1], _place(table)
+    everything, place = _members(step, rows), _place(step)
+    members = everything.shape[0]
     starts, sizes, places = (
-        jnp.take(_own(table, _gathered(step, number)[0]).reshape(members, members, -1), place, axis=1, mode="clip")
+        jnp.take(_members(step, number).reshape(members, members, -1), place, axis=1, mode="clip")
         for number in (numbers[0], numbers[1], numbers[2])
     )
-    everything = _own(table, by_group)
     result = output
     at = jnp.arange(output.shape[0])
     for sender in range(members):
@@ -204,7 +208,8 @@ def _ragged_all_to_all(step: HloStep) -> Any:
 
 
 def _partition_id(step: HloStep) -> Any:
-    return lax.axis_index(PARTITIONS).astype(step.dtype)
+    axes = step.program.axes
+    return axes.own(np.arange(axes.count)).astype(step.dtype)
 
 
 def _replica_id(step: HloStep) -> Any:

@@ -184,6 +184,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "comparison_type": (72, "string"),
         "comparison_order": (102, "string"),
         "async_execution_thread": (79, "string"),
+        "k": (81, "int64"),
         "statistics": (82, "bytes"),
         "largest": (85, "bool"),
         "comparison_direction": (63, "string"),

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from samebits.compile import executed
 from samebits.errors import CouldNotRun, RequestError
+from samebits.hlo.partition_axes import PartitionAxes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.replay import replay
 from samebits.schema.point import Point
@@ -26,8 +27,10 @@ def test_shards_are_those_of_jax(spec: Any, replicas: int) -> None:
     devices = list(mesh.devices.flat)
     shards = executed.Shards.of(NamedSharding(mesh, spec), array.shape, devices)
     placed = {shard.device: shard.data for shard in jax.device_put(array, NamedSharding(mesh, spec)).addressable_shards}
-    cut = np.asarray(shards.cut(jnp.asarray(array)))
-    parts = np.broadcast_to(cut, (8, *array.shape)) if shards.count == 1 else cut
+    axes = PartitionAxes(mesh.devices.shape)
+    varying = axes.varying(np.array(shards.shard))
+    cut = np.asarray(shards.cut(jnp.asarray(array), axes))
+    parts = np.asarray(axes.mapped(lambda part: part, [varying])(cut))
     for part, device in zip(parts, devices, strict=True):
         np.testing.assert_array_equal(part, placed[device])
     joined = np.asarray(shards.joined(jnp.asarray(parts)))
@@ -41,12 +44,14 @@ def test_a_module_before_the_partitioner_is_rejected() -> None:
     split = NamedSharding(mesh, P("d"))
     types = jax.ShapeDtypeStruct((16,), jnp.float32, sharding=split)
     traced = jax.jit(jnp.sin).trace(types)
-    program = executed.RunnableProgram.of(traced.lower().compile(), traced, (0,), list(mesh.devices.flat))
+    program = executed.RunnableProgram.of(traced.lower().compile(), traced, (0,), mesh)
     assert program(jnp.arange(16.0))[0].shape == (1, 16)
     whole = jax.jit(jnp.sin).trace(jax.ShapeDtypeStruct((16,), jnp.float32))
-    early = executed.RunnableProgram.of(whole.lower().compile(), whole, (0,), jax.devices()[:1]).module
+    early = executed.RunnableProgram.of(
+        whole.lower().compile(), whole, (0,), jax.make_mesh((1,), ("one",), devices=jax.devices()[:1])
+    ).module
     wrong = executed.RunnableProgram(
-        module=early, partitions=8, taken=(0,), inputs=program.inputs, outputs=program.outputs
+        module=early, mesh=(8,), taken=(0,), inputs=program.inputs, outputs=program.outputs
     )
     with pytest.raises(CouldNotRun, match=r"parameter 0 of the module is \(16,\); its shards are \(2,\)"):
         wrong(jnp.arange(16.0))

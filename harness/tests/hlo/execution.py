@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import PartitionProgram
 from samebits.hlo.module import HloModule
 
 Array = np.ndarray[Any, Any]
@@ -36,9 +36,8 @@ class Compiled:
     def translated(self, serialised: bytes | None = None, filler: float = 0.0) -> list[Array]:
         """Run the translation of the module, or of an edited one."""
         partitions = len(self.outputs[0])
-        program = PartitionProgram(HloModule(serialised or self.serialised), partitions, filler)
-        mapped = jax.vmap(program, axis_name=PARTITIONS, axis_size=partitions)
-        return [np.asarray(output) for output in jax.jit(mapped, compiler_options=QUICK)(*self.arguments)]
+        program = PartitionProgram(HloModule(serialised or self.serialised), [partitions], filler)
+        return [np.asarray(output) for output in jax.jit(program.on_all, compiler_options=QUICK)(*self.arguments)]
 
     def differences(self, outputs: Sequence[Array], ulps: int = 0) -> list[str]:
         """Name the outputs that differ from the program's own by more than units in the last place of the largest."""

@@ -415,7 +415,8 @@ NOT_HERE = {
 
 
 @pytest.mark.parametrize(
-    "name", ["pools", "random bits", "total order", *(pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS)]
+    "name",
+    ["pools", "random bits", "sort", "total order", *(pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS)],
 )
 def test_the_program_before_any_pass(name: str) -> None:
     """It has operations that XLA:CPU takes apart, and TPUs may not."""

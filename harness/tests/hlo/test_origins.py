@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import PartitionProgram
 from samebits.hlo.module import HloModule
 from samebits.hlo.origins import InstructionOrigin
 from samebits.interpret.alignment.sources import place_of
@@ -33,7 +33,7 @@ def test_equations_of_a_module_name_instruction_and_line() -> None:
     types = jax.ShapeDtypeStruct((2,), jnp.float32)
     executable: Any = jax.jit(function).lower(types).compile().runtime_executable()
     module = HloModule(executable.hlo_modules()[0].as_serialized_hlo_module_proto())
-    jaxpr = jax.make_jaxpr(jax.vmap(PartitionProgram(module, 1), axis_name=PARTITIONS))(jnp.zeros((1, 2)))
+    jaxpr = jax.make_jaxpr(PartitionProgram(module, [1]).on_all)(jnp.zeros((1, 2)))
     (sine,) = [equation for equation in jaxpr.jaxpr.eqns if equation.primitive.name == "sin"]
     origin = instruction_of(sine)
     assert origin is not None and origin.opcode == "sine" and origin.operation.endswith("/sin")

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from samebits.hlo.as_jax import FILLERS, PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import FILLERS, PartitionProgram
 from samebits.hlo.module import HloModule, copy_of, parse_module
 from samebits.hlo.steps import Untranslated
 from tests.hlo.execution import Compiled, compiled
@@ -214,8 +214,8 @@ def test_a_planted_fault_changes_what_is_computed(name: str) -> None:
 
 def outputs(program: Compiled, module: Any, filler: float) -> tuple[Any, set[str]]:
     """What an edited module of one device returns, and which of its instructions read what nothing wrote."""
-    run = PartitionProgram(HloModule(module.SerializeToString()), 1, filler)
-    (result,) = jax.vmap(run, axis_name=PARTITIONS, axis_size=1)(*program.arguments)
+    run = PartitionProgram(HloModule(module.SerializeToString()), [1], filler)
+    (result,) = run.on_all(*program.arguments)
     return np.asarray(result), run.unwritten
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from samebits.hlo.as_jax import PARTITIONS, PartitionProgram
+from samebits.hlo.as_jax import PartitionProgram
 from samebits.hlo.module import HloModule
 
 X, Y = (np.random.default_rng(number).standard_normal((64, 64)).astype(np.float32) for number in range(2))
@@ -18,8 +18,8 @@ def in_passes(function: Any, *arrays: Any) -> Any:
     """Run what the CPU's compiler makes of a function, products in passes."""
     executable: Any = jax.jit(function).lower(*arrays).compile().runtime_executable()
     module = HloModule(executable.hlo_modules()[0].as_serialized_hlo_module_proto())
-    program = PartitionProgram(module, 1, in_passes=True)
-    (result,) = jax.jit(jax.vmap(program, axis_name=PARTITIONS))(*(array[None] for array in arrays))
+    program = PartitionProgram(module, [1], in_passes=True)
+    (result,) = jax.jit(program.on_all)(*(array[None] for array in arrays))
     return np.asarray(result[0])
 
 

@@ -58,6 +58,7 @@ JAX_AT_IMPORT = (
     "hlo/convolutions",
     "hlo/layouts",
     "hlo/operations",
+    "hlo/partition_axes",
     "hlo/products",
     "prove/selftest",
     "programs/argument_writes",
