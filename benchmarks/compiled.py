@@ -3,6 +3,9 @@
 Run as `python benchmarks/compiled.py [PAIR ...]`; without names all pairs. Each module that is compiled for a slice of
 at most 16 devices becomes a JAX function of all partitions, whose shapes are followed to the end; of one that has an
 instruction without a meaning the first is named. It prints counts, and the time beside compiling; it asserts nothing.
+
+With `--planted` it prints instead how often what is named first is right: the line of each planted sharding fault, and
+the instruction that was edited in the modules of their twins.
 """
 
 import collections
@@ -10,6 +13,7 @@ import contextlib
 import math
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,9 +68,31 @@ def followed(module: HloModule, partitions: int) -> None:
     jax.eval_shape(PartitionProgram(module, [partitions]).on_all, *types)
 
 
+def planted(target: str = "tpu7x:2x2x1") -> None:
+    """Print verdict, seconds and judgement of each planted fault, and of edited instructions by kind."""
+    from tests.compile.named_first import edits_of, is_right, run, shares
+    from tests.compile.planted_shardings import PLANTED
+
+    warnings.simplefilter("ignore")
+    right = 0
+    for name in PLANTED:
+        begin = time.perf_counter()
+        wrong, twin = run(name, True, target), run(name, False, target)
+        right += is_right(wrong)
+        print(
+            f"{name}: {wrong.verdict}, named first {'right' if is_right(wrong) else 'wrong'}; its twin {twin.verdict} "
+            f"({time.perf_counter() - begin:.0f} s)"
+        )
+    edits = edits_of(target)
+    print(f"lines: {right} of {len(PLANTED)} right")
+    print(f"instructions: {sum(edit.right for edit in edits)} of {len(edits)} right\n{shares(edits)}")
+
+
 def main() -> None:
     """Print how many modules of each target are run to the end, and what stops the others."""
     environment.prepare(devices=8)
+    if sys.argv[1:] == ["--planted"]:
+        return planted()
     counts: dict[str, list[Any]] = collections.defaultdict(lambda: [0, 0, 0.0, 0.0])
     stopped: collections.Counter[str] = collections.Counter()
     for name in sys.argv[1:] or names(ROOT):

@@ -20,6 +20,7 @@ import numpy as np
 from samebits.bisect.flags import PRECISION, SIDES, RecompiledSides, digest_of, passes_of
 from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.check.run_points import run_points
+from samebits.compile.blame import pass_of
 from samebits.compile.compiler import compile_lowered
 from samebits.compile.executed import programs_of
 from samebits.errors import CouldNotRun
@@ -90,7 +91,7 @@ class TargetSides:
     def _faulty_pass(self) -> str | None:
         record = next(iter(self.records.values()))
         for leaf in self.wrong[:1]:
-            faulty = self.programs.faulty(self.case, leaf, record)
+            faulty = pass_of(self.programs, self.case, leaf, record)
             if faulty is not None and faulty.heals:
                 return faulty.name
         return None

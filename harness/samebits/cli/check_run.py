@@ -127,7 +127,9 @@ def check_pairs(chosen: CheckOptions, task: CheckTask, run: CommandRun) -> Docum
         if task.target and not run.stop.asked:
             for _, pair in declared:
                 own = [result for result in results if result.place.pair == pair.name]
-                notes = door("compile.executed").program_notes(pair, own)
+                whys, notes = door("compile.blame").explained(pair, own)
+                with_causes = dict(zip(map(id, own), whys, strict=True))
+                results = [with_causes.get(id(result), result) for result in results]
                 if task.script is not None:
                     notes.append(door("bisect.smallest_program").script_note(pair, own, task.script))
                 run.notes += [note for note in notes if note and note not in run.notes]

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -25,9 +25,9 @@ from jax.extend.core import jaxpr_as_fun
 
 from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
 from samebits.compile.devices import devices, target_mesh
-from samebits.compile.passes import FaultyPass, faulty_pass, without_pass
+from samebits.compile.passes import FaultyPass, without_pass
 from samebits.compile.request import variant_of
-from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.as_jax import FILLERS, PartitionProgram
 from samebits.hlo.module import HloModule
 from samebits.hlo.partition_axes import PartitionAxes
@@ -36,7 +36,6 @@ from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides, site_alone
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIRECTIONS, Direction
-from samebits.schema.finding import Finding
 from samebits.schema.meshes import NO_MESH, MeshSpec, Mode
 from samebits.schema.pair import CompiledPair, Pair
 from samebits.schema.target import Target
@@ -193,18 +192,6 @@ class RunnableProgram:
                 raise CouldNotRun(f"parameter {number} of the module is {shapes.get(number)}; its shards are {local}")
 
 
-EVALUATED = (
-    "compiled programs are evaluated on this CPU, products in full precision: formulas and movement are the target's, "
-    "bits of float arithmetic are not"
-)
-"""The note with every verdict on a compiled program."""
-
-IN_PASSES = EVALUATED.replace("in full precision", "of float32 in passes of bfloat16")
-"""The same where products are taken so."""
-
-SEARCHED = 2
-"""For how many outputs of a pair the pass is searched that makes them differ."""
-
 PROGRAM = "program"
 """The static argument of a compiled pair that says which program a case is about."""
 
@@ -227,7 +214,7 @@ class ProgramPlace:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Both:
+class ProgramForms:
     """What was written, and what the compiler made of it.
 
     Args:
@@ -254,14 +241,28 @@ class _Both:
 
 
 class TargetPrograms:
-    """The programs of a pair for a target, each made once, before jax traces what runs them."""
+    """The programs of a pair for a target, each made once, before jax traces what runs them.
 
-    def __init__(self, pair: Pair, target: Target, options: Mapping[str, str], *, in_passes: bool = False) -> None:
+    Args:
+        in_passes: as of the programs.
+        against: the side that says, on one device, what every program computes; None where each says it itself.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        target: Target,
+        options: Mapping[str, str],
+        *,
+        in_passes: bool = False,
+        against: str | None = None,
+    ) -> None:
         self.pair = pair
         self.target = target
+        self.against = against
         self.options = dict(options)
         self.places: dict[str, ProgramPlace] = {}
-        self.made: dict[str, _Both] = {}
+        self.made: dict[str, ProgramForms] = {}
         self.faulty_passes: dict[tuple[str, str], FaultyPass] = {}
         self.in_passes = in_passes
         self.runnable: CompiledPair | None = None
@@ -272,7 +273,7 @@ class TargetPrograms:
         # What the caller's contexts set, such as `jax.enable_x64`, another thread does not see.
         self.contexts = [(state, state.value) for state in vars(jax).values() if isinstance(state, kind)]
 
-    def both(self, name: str) -> _Both:
+    def both(self, name: str) -> ProgramForms:
         """Return the two forms of a program.
 
         Raises:
@@ -303,12 +304,17 @@ class TargetPrograms:
     def alone(self, place: ProgramPlace) -> Site:
         """Return the site of one device at which it is traced as it was written, without types of a mesh."""
         site = replace(self.site(place, None), mode="auto")
-        return site_alone(self.sides, place.side, site)
+        return site_alone(self.sides, self.written_side(place), site)
 
-    def _make(self, place: ProgramPlace) -> _Both:
+    def written_side(self, place: ProgramPlace) -> str:
+        """Return the side that says what a program computes."""
+        return self.against or place.side
+
+    def _make(self, place: ProgramPlace) -> ProgramForms:
         built = target_mesh(self.target, MeshSpec.parse(place.mesh), place.mode)
         trace = self.sides.forward if place.direction == "forward" else self.sides.gradient
-        written, sharded = trace(place.side, self.alone(place)), trace(place.side, self.site(place, built))
+        written = trace(self.written_side(place), self.alone(place))
+        sharded = trace(place.side, self.site(place, built))
         for program in (written, sharded):
             if program.error is not None:
                 program.result()
@@ -316,7 +322,7 @@ class TargetPrograms:
         executable = compile_lowered(lowered, self.options)
         compiled = RunnableProgram.of(executable, sharded.traced, lowered.taken, built, in_passes=self.in_passes)
         names = self._names(place)
-        return _Both(
+        return ProgramForms(
             names=names,
             specs=_specs(executable, lowered.taken, len(names)),
             sharded=sharded.traced.jaxpr,
@@ -337,7 +343,7 @@ class TargetPrograms:
 
     def cotangents(self, place: ProgramPlace) -> dict[str, Any]:
         """Return the types of the cotangents by the output that they are of."""
-        return self.sides.cotangent_types(place.side, self.alone(place))
+        return self.sides.cotangent_types(self.written_side(place), self.alone(place))
 
     def args(self, case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
         """Declare the arguments of a case: those of the pair, and cotangents in the backward direction."""
@@ -399,37 +405,6 @@ class TargetPrograms:
                 f"{', '.join(f'%{name}' for name in read)}"
             )
 
-    def faulty(self, program: str, leaf: str, arrays: Mapping[str, Any]) -> FaultyPass | None:
-        """Find the pass of the compiler that makes an output differ from what was written, at given inputs.
-
-        Returns:
-            None where they do not differ there, or no pass is known.
-
-        Raises:
-            CouldNotRun: the program cannot be run.
-        """
-        both = self.both(program)
-        number = both.leaves.index(leaf) if leaf in both.leaves else 0
-        flat = [jnp.asarray(arrays[argument_name(name)]) for name in both.names]
-        right = _wide(jax.jit(jaxpr_as_fun(both.written))(*flat)[number])
-
-        def distance(module: HloModule) -> Array:
-            run = replace(both.compiled, module=module)
-            output = _wide(jax.jit(lambda *args: run(*args)[number])(*flat))
-            return np.where(np.isnan(output) & np.isnan(right), 0, np.nan_to_num(np.abs(output - right), nan=np.inf))
-
-        apart = distance(both.compiled.module)
-        farthest = np.unravel_index(np.argmax(apart), apart.shape)
-        if not apart[farthest]:
-            return None
-        # Half of the distance is far more than rounding where the verdict is a difference.
-        faulty = faulty_pass(
-            both.lowered, self.options, lambda module: bool(distance(module)[farthest] > apart[farthest] / 2)
-        )
-        if faulty is not None:
-            self.faulty_passes[program, leaf] = faulty
-        return faulty
-
     def healing(self, program: str, leaf: str) -> dict[str, str]:
         """Return the compiler options with which an output is right, of the pass that was found; empty without."""
         faulty = self.faulty_passes.get((program, leaf))
@@ -440,34 +415,6 @@ def programs_of(pair: Pair) -> TargetPrograms:
     """Return the programs of a compiled pair."""
     programs: TargetPrograms = pair.reference.__self__  # type: ignore[union-attr]
     return programs
-
-
-def program_notes(pair: Pair, findings: Iterable[Finding]) -> list[str]:
-    """Say how a compiled pair is run, and why its outputs differ, for the first that do."""
-    if programs_of(pair).in_passes:
-        return [IN_PASSES]  # no pass of the compiler is to blame for their rounding
-    notes = [EVALUATED]
-    wrong = [finding for finding in findings if finding.ruling.verdict == "different"]
-    for finding in wrong[:SEARCHED]:
-        where = f"{finding.place.case}, {finding.place.leaf}"
-        try:
-            notes += [f"{where}: {why}" for why in _reasons(pair, finding)]
-        except SamebitsError as error:  # the verdict stands without it
-            notes.append(f"{where}: the pass that makes it wrong was not found: {error}")
-    return notes
-
-
-def _reasons(pair: Pair, finding: Finding) -> Iterator[str]:
-    case, mesh = pair.case(finding.place.case), MeshSpec.parse(finding.place.mesh)
-    record = next(iter(records(pair, case, finding.place.dtype, mesh).values()))
-    faulty = programs_of(pair).faulty(case.id, finding.place.leaf, record)
-    if faulty is not None:
-        yield str(faulty)
-
-
-def _wide(array: Array) -> Array:
-    array = np.asarray(array)
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _specs(compiled: Any, taken: Sequence[int], count: int) -> tuple[Any, ...]:
@@ -494,6 +441,7 @@ def compiled_pair(
     sides: Sequence[str] = (),
     *,
     in_passes: bool = False,
+    against: str | None = None,
 ) -> CompiledPair:
     """Return a pair whose reference is what was written, and whose variant what the target's compiler made of it.
 
@@ -505,13 +453,14 @@ def compiled_pair(
         options: of the compiler.
         sides: of the pair whose programs are run; all by default.
         in_passes: products of float32 are taken in passes of bfloat16, as a TPU takes them.
+        against: the side with which they are compared, on one device; each with itself by default.
 
     Raises:
         RequestError: there is no such target, or no mesh of the pair has as many devices.
     """
     chosen = Target(name=target)
     count = len(devices(chosen))
-    programs = TargetPrograms(pair, chosen, options or {}, in_passes=in_passes)
+    programs = TargetPrograms(pair, chosen, options or {}, in_passes=in_passes, against=against)
     meshes = [mesh for mesh in (*pair.meshes, *pair.wide_meshes) if MeshSpec.parse(mesh).devices == count]
     programs.places.update({place.id: place for place in _places(pair, meshes, sides)})
     cases = [_case(place) for place in programs.places.values()]

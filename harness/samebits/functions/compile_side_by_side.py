@@ -170,8 +170,8 @@ def run_compiled(
     function: Callable[..., Any],
     *shapes: Any,
     target: str,
+    reference: Callable[..., Any] | None = None,
     mesh: str | None = None,
-    specs: Any = None,
     compiler_options: Mapping[str, str] | None = None,
     products: Literal["full", "bf16"] = "full",
     script: str | Path | None = None,
@@ -186,14 +186,14 @@ def run_compiled(
         function: what is compiled.
         shapes: what it takes: arrays, `jax.ShapeDtypeStruct`, from which values are drawn, and any pytree of them.
         target: a machine by name: `tpu7x:2x2x1`, `v5p:4x4x4`, `cpu`; no TPU is needed, but the extra `tpu`.
+        reference: the plain function of one device that it stands for, where it is sharded by hand; itself by default.
         mesh: the layout, with one size left open for the target's devices: `fsdp*_tensor2`. By default every device has
             everything.
-        specs: how the arguments lie on the mesh, as for `assert_same`.
         compiler_options: of XLA, by name.
         products: how those of float32 are taken: in full precision, or with `bf16` in as many passes of bfloat16 as a
             TPU takes at their precision: one by default, three at `high`, six at `highest`.
         script: where the smallest program is written that shows a difference, with nothing but jax.
-        more: options and keyword arguments, as for `assert_same`.
+        more: options and keyword arguments, as for `assert_same`: `specs` says how the arguments lie on the mesh.
 
     Returns:
         The verdicts, one per output; an output that several partitions hold has its replicas in the first dimension.
@@ -208,11 +208,13 @@ def run_compiled(
         raise RequestError(f"products={products!r}; expected {' or '.join(map(repr, PRODUCTS))}")
     if mesh is not None and not isinstance(mesh, str):
         raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
-    request = compare_request(function, functools.partial(function), shapes, {"specs": specs, **more})
+    sides = (function, functools.partial(function)) if reference is None else (reference, function)
+    request = compare_request(*sides, shapes, more)
     pair = pair_of(request)
-    pair = replace(pair, name=request.options.name or pair.reference_name)
+    side, against = (pair.reference_name, None) if reference is None else (pair.variant_names[0], pair.reference_name)
+    pair = replace(pair, name=request.options.name or side)
     how: dict[str, Any] = {"options": compiler_options, "in_passes": products == "bf16", "script": script}
-    return _ran(pair, request, target, mesh, pair.reference_name, **how)
+    return _ran(pair, request, target, mesh, side, against=against, **how)
 
 
 def _ran(
@@ -226,8 +228,9 @@ def _ran(
 ) -> Comparing:
     """Run the programs of a side for a target, and compare them with what was written."""
     from samebits.check.run_points import run_points
+    from samebits.compile.blame import explained
     from samebits.compile.devices import devices
-    from samebits.compile.executed import compiled_pair, program_notes
+    from samebits.compile.executed import compiled_pair
 
     begin = time.perf_counter()
     layout = spread(mesh or REPLICATED, len(devices(Target(name=target))))
@@ -238,8 +241,8 @@ def _ran(
     ran = plan(both, Request(variants=both.variant_names), 1)
     effort = session().effort(assuming=request.options.assumptions, budget=request.options.budget)
     locator = Locator(name=both.name, rerun=rerun())
-    leaves = tuple(run_points(both, locator, ran.points, programs, effort))
-    said = [*notes, *program_notes(both, leaves)]
+    leaves, causes = explained(both, tuple(run_points(both, locator, ran.points, programs, effort)))
+    said = [*notes, *causes]
     if script is not None:
         said += filter(None, [door("bisect.smallest_program").script_note(both, leaves, Path(script))])
-    return compared(both, leaves, begin, said)
+    return compared(both, tuple(leaves), begin, said)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Change = Literal["other", "missing", "added", "moved", "trip count", "dtype", "narrower", "accuracy"]
-"""What the variant does there: another computation, one less, one more, another order, more or fewer iterations; or it
-gives the output another dtype, makes numbers narrower than the reference does, or loses the most accuracy."""
+Change = Literal["other", "missing", "added", "moved", "partial", "trip count", "dtype", "narrower", "accuracy"]
+"""What the variant does there: another computation, one less, one more, another order, a part of a sum on each device,
+more or fewer iterations; or it gives the output another dtype, makes numbers narrower than the reference does, or loses
+the most accuracy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +17,8 @@ class LineDifference:
 
     Args:
         change: what the variant does there: another computation than the reference, one that is missing, one that was
-            added, the same elements in another arrangement, another number of iterations, another dtype of the output,
+            added, the same elements in another arrangement, parts of a sum that are not added up over the devices,
+            another number of iterations, another dtype of the output,
             floats narrower than any in the reference, most of the accuracy that is lost.
         variant: `file:line` in the variant; None where it has no such place.
         variant_code: the expression there.
@@ -57,6 +59,7 @@ class LineDifference:
             "missing": f": the variant has no such `{self.primitive}`",
             "added": f": the reference has no such `{self.primitive}`",
             "moved": ": the same elements in another order",
+            "partial": ": each device has a part of this sum, which is not added up over the devices",
             "trip count": ": another number of iterations",
             "dtype": ": the dtype of the output is set there",
             "narrower": ": floats are narrower from there than anywhere in the reference",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.compile.executed import EVALUATED, IN_PASSES
+from samebits.compile.blame import EVALUATED, IN_PASSES
 from samebits.compile.request import of_programs
 from samebits.programs.plan import Request
 from tests.support.invoke import samebits

@@ -81,13 +81,15 @@ def varint(number: int) -> bytes:
 
 def search(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> passes.FaultyPass | None:
     monkeypatch.setattr(passes, "compile_lowered", compiler)
-    return passes.faulty_pass(None, {}, is_wrong)  # type: ignore[arg-type]
+    final = HloModule(compiler.wrong)
+    return passes.faulty_pass(None, {}, is_wrong, final)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ORDER[2:])
 def test_the_pass_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = search(Compiler(name), monkeypatch)
     assert found is not None and (found.name, found.heals, found.written) == (name, True, len(ORDER))
+    assert found.modules is not None and [*map(is_wrong, found.modules)] == [False, True]
     assert found.before == ORDER[ORDER.index(name) - 1] and found.ran <= 3
     assert str(found) == (
         f"the pass '{name}' makes it wrong (right after {found.before}; {found.ran} of 6 modules run); right with "
@@ -100,13 +102,23 @@ def test_a_pass_that_cannot_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     assert found is not None and found.heals is None and "it cannot be disabled" in str(found)
 
 
-def test_a_program_that_is_right_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert search(Compiler(None), monkeypatch) is None
+def test_a_program_that_is_wrong_in_the_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No module between passes is wrong: no pass is blamed, and the last module is the right one."""
+    found = search(Compiler(None), monkeypatch)
+    assert found is not None and found.heals is None and found.modules is not None
+    assert [*map(is_wrong, found.modules)] == [False, True]
+    assert str(found) == (
+        "it is right after 'copy-insertion', the last pass with a module, and wrong in the end (2 of 6 modules run)"
+    )
+
+
+def test_without_modules_between_passes_none_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert search(Compiler(None, early=len(ORDER)), monkeypatch) is None
 
 
 @pytest.mark.parametrize("early", [0, 1, 3])
 def test_what_is_wrong_before_it_can_be_run_blames_no_pass(early: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module before the first that is wrong was not run: nothing says that it is right."""
     found = search(Compiler(ORDER[0], early=early), monkeypatch)
-    assert found is not None and found.before is None and found.heals is None
+    assert found is not None and found.before is None and found.heals is None and found.modules is None
     assert str(found).startswith(f"it is wrong in the first module that can be run, after the pass '{ORDER[early]}'")

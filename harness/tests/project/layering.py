@@ -52,6 +52,7 @@ CORE = ("schema", "numerics", "hlo", "interpret", "programs", "prove", "check", 
 """What a newcomer must know; it works where the rooms of `samebits.rooms.ROOMS` are absent."""
 
 JAX_AT_IMPORT = (
+    "compile/blame",
     "compile/executed",
     "hlo/as_jax",
     "hlo/collectives",

@@ -17,6 +17,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.host.blas_threads import one_blas_thread
+from samebits.interpret.alignment.executed import ExecutedNumbers
 from samebits.interpret.alignment.fingerprints import (
     Counterparts,
     Fingerprints,
@@ -40,6 +41,7 @@ from samebits.interpret.inner_equations import equations, exponentials
 from samebits.interpret.interpreter import CALLS, Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
+from samebits.interpret.shard_map import added_axes
 from samebits.schema.line_difference import AlignedTensor, LineDifference
 
 # An interpreter that records every value with the equation and the values that it was computed from.
@@ -87,6 +89,7 @@ class Recorder(Interpreter):
         self._numbers: dict[int, tuple[int, int | None]] = {}
         self._frames: list[_Frame] = []
         self._inside = 0  # equations being evaluated, whose own steps are not recorded
+        self._grid: tuple[int, ...] = ()
         self._limits = limits
         self._elements = 0
         self._deadline = time.monotonic() + limits.seconds
@@ -101,8 +104,10 @@ class Recorder(Interpreter):
         name = eqn.primitive.name
         if self._inside:
             return super().equation(eqn, values, axes)
+        self._grid = tuple(size for _, size in axes.sizes)
         if name in CALLS or name in CONTROL or name == "shard_map":
             outputs = self._called(eqn, values, axes)
+            self._grid = tuple(size for _, size in axes.sizes)
         else:
             self._inside += 1
             try:
@@ -130,6 +135,8 @@ class Recorder(Interpreter):
 
     def _called(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
         frame = _Frame(eqn)
+        if eqn.primitive.name == "shard_map":
+            self._grid += tuple(added_axes(eqn.params).values())
         if eqn.primitive.name in _LOOPS:
             frame.body, frame.loop = eqn.params[_LOOPS[eqn.primitive.name]], len(self.graph.loops)
             self.graph.loops.append(eqn)
@@ -184,11 +191,17 @@ class Recorder(Interpreter):
         self._elements += size_of(value)
         if self._elements > self._limits.elements:
             raise NotCovered(f"the values of the program have more than {self._limits.elements:,} elements")
-        node = Node(len(self.graph.nodes), value, kind, *origin, self._trips(), self._written(origin.equation))
+        number, written = len(self.graph.nodes), self._written(origin.equation)
+        node = Node(number, value, kind, *origin, self._trips(), written, self._mesh(value, origin.equation))
         self.graph.nodes.append(node)
         self._numbers[id(value)] = node.number, None
         for device, each in enumerate(value.values if isinstance(value, PerDevice) else ()):
             self._numbers.setdefault(id(each), (node.number, device))
+
+    def _mesh(self, value: Value, equation: Any) -> tuple[int, ...]:
+        """The mesh of the devices that have a value, or parts of it: not of what a `shard_map` returns."""
+        is_joined = equation is not None and equation.primitive.name == "shard_map"
+        return () if is_joined and not isinstance(value, PerDevice) else self._grid
 
     def _written(self, equation: Any) -> Any:
         """The innermost equation around one that has a place in the traced code."""
@@ -212,12 +225,19 @@ def _position(frame: _Frame) -> int:
 
 
 def align(
-    question: Question, seed: str = "", limits: RecordLimits | None = None, forward: tuple[Any, Any] | None = None
+    question: Question,
+    seed: str = "",
+    limits: RecordLimits | None = None,
+    forward: tuple[Any, Any] | None = None,
+    *,
+    rounded: bool = False,
 ) -> Alignment:
     """Interpret both programs and align their values; in float64 where the fields have no rule.
 
     Args:
         forward: where the programs are gradients, the closed jaxprs of the functions; their gradient rules have lines.
+        rounded: whether the values may be those of the programs' own dtypes, where neither fields nor float64 have a
+            rule: of programs that round alike.
     """
     limits = limits or RecordLimits()
     if question.uneven is not None:
@@ -235,24 +255,28 @@ def align(
                 for side in (question.reference, question.variant)
             ]
         except NotCovered:
-            raise error from None
+            if not rounded:
+                raise error from None
+            graphs = [_recorded(question, side, None, limits) for side in (question.reference, question.variant)]
     for graph, function in zip(graphs, forward or (), strict=False):
         with_rules(graph, function)
     return Alignment(question, *graphs)
 
 
 def _recorded(question: Question, program: Any, domain: Any, limits: RecordLimits) -> Graph:
+    """The graph of a program in a domain; without one of the numbers themselves."""
     args: list[Any] = []
     for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True):
         values = np.asarray(argument.values)
-        if fixed:
+        if fixed or domain is None:
             args.append(values.copy())  # an object of its own, which no other input is
         elif isinstance(domain, Field):
             args.append(domain.input(argument.name, values, argument.kind(aval)))
         else:
             args.append(values.astype(np.float64).reshape(argument.kind(aval).shape))
     with np.errstate(all="ignore"):
-        return Recorder(domain, question.platform, limits).record(program, args)
+        used: Any = ExecutedNumbers() if domain is None else domain
+        return Recorder(used, question.platform, limits).record(program, args)
 
 
 class _AnyReplica(Field):

@@ -43,6 +43,7 @@ class Node:
         output: which output of the equation it is.
         again: computes it from other operands; None of inputs and constants.
         trips: the iterations of the loops around it, outermost first, each with the number of its loop.
+        grid: inside a `shard_map`, the sizes of the mesh axes that it is over.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Node:
     again: Callable[[Sequence[Any]], Any] | None = None
     trips: tuple[tuple[int, int], ...] = ()
     written: Any = None
+    grid: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -110,7 +112,7 @@ class Graph:
 CLOSE = 1e-9
 """Relative differences of sums over an array below this are noise of float64."""
 
-_HUGE = 1e8  # a number of this size stands for an infinity
+HUGE = 1e8  # a number of this size stands for an infinity
 _FEW = 4  # different numbers below which sums over an array say nothing
 
 
@@ -143,7 +145,7 @@ class Fingerprints:
     def __getitem__(self, node: Node) -> Fingerprint:
         """The fingerprint of a value."""
         if node.number not in self._cached:
-            self._cached[node.number] = fingerprint(node.value, self.is_constant(node))
+            self._cached[node.number] = fingerprint(node.value, self.is_constant(node), node.grid)
         return self._cached[node.number]
 
     def is_constant(self, node: Node) -> bool:
@@ -211,12 +213,12 @@ def _close(first: Iterable[float], second: Iterable[float]) -> bool:
     return bool(np.all(np.abs(left - right) <= CLOSE * left[0]))
 
 
-def fingerprint(value: Any, is_constant: bool) -> Fingerprint:
-    """The fingerprint of a value; constants are compared in order."""
+def fingerprint(value: Any, is_constant: bool, grid: tuple[int, ...] = ()) -> Fingerprint:
+    """The fingerprint of a value, as a `Node` has it; constants are compared in order."""
     parts = each_device(value)
     rows = [elements_of(part) for part in parts]
     # Devices that hold the same are one, as those of a replicated value.
-    joined = rows[0] if len(rows) == 1 else _together(rows)
+    joined = rows[0] if len(rows) == 1 else _together(rows, grid)
     lean = _without_repeats(joined)
     order = _digest(lean)
     symbolic = any(isinstance(part, FieldElement | ComplexPair) for part in parts) or joined.dtype.kind == "f"
@@ -225,7 +227,9 @@ def fingerprint(value: Any, is_constant: bool) -> Fingerprint:
     numbers, counts = np.unique(joined, return_counts=True)
     common = int(np.gcd.reduce(counts)) if counts.size else 1
     content = _digest(numbers) + _digest(counts // common)
-    shadow = _without_repeats(_together([shadow_of(part) for part in parts]) if len(parts) > 1 else shadow_of(parts[0]))
+    shadow = _without_repeats(
+        _together([shadow_of(part) for part in parts], grid) if len(parts) > 1 else shadow_of(parts[0])
+    )
     if is_constant:
         content = order = b"=" + order
     return Fingerprint(content, order, *_sums(shadow))
@@ -253,11 +257,11 @@ def shadow_of(part: Any) -> Array:
     return np.asarray(part.shadow if isinstance(part, FieldElement) else part, np.float64)
 
 
-def _together(rows: list[Array]) -> Array:
-    """What several devices hold; once where all hold the same."""
+def _together(rows: list[Array], grid: tuple[int, ...]) -> Array:
+    """What several devices hold, by axes of the mesh; once where all hold the same."""
     if all(np.array_equal(row, rows[0]) for row in rows[1:]):
         return rows[0]
-    return np.stack(rows)
+    return np.stack(rows).reshape(*(grid or (len(rows),)), *rows[0].shape)
 
 
 def _without_repeats(array: Array) -> Array:
@@ -287,7 +291,7 @@ def _weights(size: int) -> NDArray[np.float64]:
 
 def _sums(shadow: Array) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
     flat = shadow.reshape(-1)
-    counted = np.abs(flat) < _HUGE  # beside a mask of -1e30 nothing else would be seen
+    counted = np.abs(flat) < HUGE  # beside a mask of -1e30 nothing else would be seen
     finite = flat[counted]
     if np.unique(finite).size < _FEW or np.array_equal(finite, np.round(finite)):
         return None, None

@@ -12,7 +12,7 @@ import pytest
 from samebits.errors import NotCovered
 from samebits.interpret.alignment.align import Alignment, RecordLimits, align
 from samebits.interpret.alignment.fingerprints import fingerprint, frontier, reaching
-from samebits.interpret.alignment.naming import earliest
+from samebits.interpret.alignment.repairs import earliest
 from samebits.interpret.alignment.sources import code_of
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.problem import Input, Question
