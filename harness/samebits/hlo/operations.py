@@ -197,7 +197,7 @@ def _at_starts(function: Callable[..., Any], arrays: Sequence[Any], starts: Sequ
             array if is_batched else jnp.broadcast_to(array, (size, *array.shape))
             for array, is_batched in zip(arrays, batched[0], strict=True)
         ]
-        return function(whole, [np.zeros((), starts[0].dtype), *starts]), True
+        return _at_starts(function, whole, [np.zeros((), starts[0].dtype), *starts]), True  # of the next axis too
 
     return mapped(list(arrays), list(starts))
 

@@ -1,10 +1,14 @@
 """The grid of partitions: its axes, and what is computed once along one."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from samebits.hlo import operations
 from samebits.hlo.partition_axes import PartitionAxes
 
 ROWS, COLUMNS = np.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4).T
@@ -64,3 +68,25 @@ def test_the_own_entry_varies_only_where_the_table_does() -> None:
     own = axes.mapped(lambda: axes.own(table), [])()
     np.testing.assert_array_equal(own, table)
     assert axes.mapped(lambda: axes.own(np.zeros(8, np.int32)), [])().shape == (8,)
+
+
+@pytest.mark.parametrize("varying", [(0, 1), (0,), (1,), ()])
+def test_a_slice_at_one_place_of_all_is_one_slice(varying: tuple[int, ...]) -> None:
+    axes = PartitionAxes((3, 2))
+
+    def of_one(x: jax.Array, start: jax.Array) -> Any:
+        step: Any = SimpleNamespace(values=[x, start], inst=SimpleNamespace(dynamic_slice_sizes=[2]))
+        part = operations._dynamic_slice(step)
+        step.values = [x, 2 * part, start]
+        return part, operations._dynamic_update_slice(step)
+
+    x = np.arange(30.0, dtype="float32").reshape(3, 2, 5)
+    x = x[tuple(slice(None) if axis in varying else 0 for axis in (0, 1))]
+    on_all = axes.mapped(of_one, [varying, ()])
+    traced = str(jax.make_jaxpr(on_all)(x, np.int32(1)))
+    assert "dynamic_update_slice" in traced and "gather" not in traced and "scatter" not in traced
+    whole = x.reshape([size if axis in varying else 1 for axis, size in enumerate((3, 2))] + [5])
+    whole = np.broadcast_to(whole, (3, 2, 5)).reshape(6, 5)
+    part, updated = on_all(x, np.int32(1))
+    np.testing.assert_array_equal(part, whole[:, 1:3])
+    np.testing.assert_array_equal(updated, np.concatenate([whole[:, :1], 2 * whole[:, 1:3], whole[:, 3:]], 1))
