@@ -23,6 +23,11 @@ def exponentials(program: Any) -> int:
     return min(2, sum(equation.primitive.name in names for equation in equations(live(program).jaxpr)))
 
 
+def longest_scan(jaxpr: Any) -> int:
+    """The length of the longest scan of an open jaxpr, those of its inner programs included; 0 without one."""
+    return max((each.params["length"] for each in equations(jaxpr) if each.primitive.name == "scan"), default=0)
+
+
 def equations(jaxpr: Any) -> Iterator[Any]:
     """All equations of an open jaxpr, those of its inner programs behind the one that holds them."""
     for equation in jaxpr.eqns:

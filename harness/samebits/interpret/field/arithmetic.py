@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -78,8 +78,31 @@ def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> Field
     return field.settled(reaching(result, sum_reach(result.shadow, first, second)), [first, second])
 
 
+def factors(field: FieldBase, *elements: FieldElement) -> Sequence[FieldElement]:
+    """What is multiplied: in a deep domain unknown functions of it, where it is a product itself and none is constant.
+
+    Equal values stay equal, zero stays zero and the sign stays, so that products of equal factors are equal.
+    """
+    if not field.deep or any(element.degree.largest == 0 for element in elements):
+        return elements
+    return [element if element.degree.largest == 1 else _hidden(field, element) for element in elements]
+
+
+def _hidden(field: FieldBase, element: FieldElement) -> FieldElement:
+    latest = next((hidden for known, hidden in field.hidden if known is element), None)
+    if latest is not None:
+        return latest
+    hidden = unknown_of(field, "factor", element, element.shadow, odd=True, fixed=((0.0, 0.0),))
+    finite = np.isfinite(element.shadow)
+    parts = tuple(np.where(finite, *both) for both in zip(hidden.parts, element.parts, strict=True))
+    result = replace(element, parts=parts, degree=hidden.degree)
+    field.hidden.append((element, result))
+    return result
+
+
 def product(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
     """The product of two elements of one shape."""
+    first, second = factors(field, first, second)
     parts = each(field, field.ring.multiply, first, second)
     result = FieldElement(parts, first.shadow * second.shadow, first.degree * second.degree)
     return field.settled(reaching(result, multiplied(first, second)), [first, second])
@@ -87,6 +110,9 @@ def product(field: FieldBase, first: FieldElement, second: FieldElement) -> Fiel
 
 def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElement:
     """One over an element."""
+    if field.deep and element.degree.largest and np.all(np.isfinite(element.shadow) & (element.shadow != 0)):
+        result = unknown_of(field, "reciprocal", element, 1 / element.shadow, odd=True)
+        return reaching(result, scaled(element, result.shadow))
     vanish = field.ring.vanishes(element.parts[0])
     zero = element.shadow == 0
     if np.any(vanish.any(0) & ~zero) or np.any(zero & ~vanish.all(0)):
@@ -143,6 +169,7 @@ def power(field: FieldBase, step: Step, element: FieldElement, exponent: int) ->
         return constant(field, 1.0, element)
     if exponent < 0:
         return reciprocal(field, step, power(field, step, element, -exponent))
+    (element, _) = factors(field, element, element) if exponent > 1 else (element, element)
     parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
     if exponent > 2 and exponent % 2 == 0:
         field.held(power(field, step, element, exponent // 2))  # whose square it is
@@ -218,6 +245,7 @@ def _dot_general(field: FieldBase, step: Step, x: FieldElement, y: FieldElement)
         squares = shadows(step, first, y.shadow**2)
         return squares if y.reach is None else np.maximum(squares, shadows(step, x.shadow**2, second))
 
+    x, y = factors(field, x, y)
     result = FieldElement(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
     return field.settled(reaching(result, added(x, y, total=total)), [x, y], through)
 

@@ -6,6 +6,7 @@ What the rules of primitives ask of the field domain; see `field` for the mathem
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -183,6 +184,8 @@ class FieldBase:
             prime less: then the outermost exponentials keep their law, not the innermost.
         seed: names what the random points depend on.
         vanishing: whether exponentials that underflow in float64 at the numbers of the case count as zero.
+        deep: whether a factor that is a product itself is an unknown function of its value, as are exponentials and
+            reciprocals: degrees stay small however many layers there are, and sums alone keep their laws.
     """
 
     name = "field"
@@ -197,7 +200,11 @@ class FieldBase:
         *,
         refilled: bool = False,
         vanishing: bool = True,
+        deep: bool = False,
     ) -> None:
+        self.deep = deep
+        self.hidden: deque[tuple[FieldElement, FieldElement]] = deque(maxlen=8)
+        """In a deep domain, the latest factors, of which the next products often take one again."""
         self.ring = Ring(repetitions, extended)
         self.primes = PRIMES[:levels]
         self.infinities = Infinities(self.ring, self.primes)

@@ -30,7 +30,7 @@ from samebits.interpret.field_proof.result import (
     match_constants,
 )
 from samebits.interpret.float64_differences import differences, reach_of
-from samebits.interpret.inner_equations import equations, exponentials
+from samebits.interpret.inner_equations import equations, exponentials, longest_scan
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.literals import SurdLiteral
 from samebits.interpret.probes import Stretched, inputs_of, other_jumps, permuted, stored, stretched
@@ -99,6 +99,12 @@ def _contains(question: Question, primitive: str) -> bool:
 # Attempts at a proof over finite fields: for each output the plainest domain that shows it, at enough points.
 FIRST_POINTS = 2
 """At how many random points an attempt starts."""
+
+LAYERS = 16
+"""The length of a scan from which a deep domain is tried first."""
+
+DEEP_POINTS = 3
+"""At how many random points: so many that 2^-60 is reached with up to 10^10 factors."""
 
 Make = Callable[[int, bool, bool], Field]
 """A domain with as many random points, with roots that keep their law, with underflow counting as zero."""
@@ -298,7 +304,9 @@ def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
                 folded_shown.setdefault(name, shown)
         return {name: shown.proofs[name] for name, shown in again.items()}, domains
 
-    plain_shown = plainest(question, plain, question.outputs)
+    deep_shown = by_deep_domain(question, seed)
+    left = [name for name in question.outputs if name not in deep_shown]
+    plain_shown = deep_shown | (plainest(question, plain, left) if left else {})
     proofs = {name: plain_shown[name].proofs[name] for name in question.outputs}
     covered = _covered(proofs)
     if not all(proof.equal for proof in covered.values()):
@@ -310,6 +318,27 @@ def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
         if name in covered or proofs[name].others_equal
     }
     return proofs | confirmed(question, {name: proofs[name] for name in by}, by)
+
+
+def by_deep_domain(question: Question, seed: str) -> dict[str, ProofAttempt]:
+    """By output, the attempt in a deep domain where that shows it, of programs with many layers.
+
+    Degrees grow with each product of two results, so that no number of random points would be enough for others.
+    """
+    programs = (question.reference, question.variant)
+    if max(longest_scan(live(program).jaxpr) for program in programs) < LAYERS:
+        return {}
+
+    def deep(repetitions: int, extended: bool, vanishing: bool) -> Field:
+        return Field(repetitions, 1, seed=seed, vanishing=vanishing, deep=True)
+
+    try:
+        shown = attempt(question, deep(DEEP_POINTS, False, False), deep, question.outputs)
+    except BrokenPromise:
+        raise
+    except NotCovered:
+        return {}
+    return {name: shown for name in shown.equal if shown.proofs[name].log2_error <= ENOUGH}
 
 
 def _covered(proofs: Mapping[str, FieldIdentity]) -> dict[str, FieldIdentity]:

@@ -1,0 +1,124 @@
+"""A training step on whole pods, run and proved here: how time and memory grow with the number of partitions.
+
+Run as `python benchmarks/pods.py [PARTITIONS ...]`; by default 16, 64 and 256, each in a process of its own. The step
+of `examples/pod/llama.py`, with the structure of Llama-3.1-405B and scaled widths, is compiled for a slice of tpu7x.
+The optimised program of all partitions is run on the CPU beside what was written, on one device, and both are compared
+in finite fields. It prints seconds, memory and what is equal; it asserts nothing.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "pod"))
+
+import jax
+import jax.numpy as jnp
+import llama
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from samebits.compile.compiler import compile_lowered, lower_traced
+from samebits.compile.devices import target_mesh
+from samebits.compile.executed import RunnableProgram
+from samebits.host import environment
+from samebits.interpret.field_proof import proof
+from samebits.interpret.problem import Input, Question
+
+SLICES = {
+    8: ("2x2x1", "fsdp*_tensor2_context2", 4),
+    16: ("2x2x2", "fsdp*_tensor2_context2", 8),
+    64: ("2x4x4", "fsdp*_tensor4_context2", 16),
+    128: ("4x4x4", "fsdp*_tensor4_context2", 32),
+    256: ("4x4x8", "fsdp*_tensor4_context2", 32),
+}
+"""By partitions, two on each chip: the slice of tpu7x, the mesh, and the size of the batch."""
+
+TOKENS = 16
+
+
+class Laps:
+    """Seconds between steps, printed as they end."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def end(self, step: str) -> None:
+        """Print how long a step took, and the most memory until then."""
+        now, peak = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"  {step}: {now - self.begin:.1f} s, {peak:.1f} GB", flush=True)
+        self.begin = time.perf_counter()
+
+
+def types(batch: int, mesh: Any = None) -> Any:
+    """Return the types of the arguments of a step, sharded on a mesh where there is one."""
+
+    def placed(shape: tuple[int, ...], dtype: Any, spec: P) -> Any:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=None if mesh is None else NamedSharding(mesh, spec))
+
+    params = {name: placed(shape, jnp.float32, llama.SPECS[name]) for name, shape in llama.SHAPES.items()}
+    return params, params, params, placed((batch, TOKENS), jnp.int32, P(*llama.TOKENS))
+
+
+def drawn(batch: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Draw flat arguments by name: small weights, and moments of which the second are positive."""
+    random = np.random.default_rng(0)
+    for path, kind in jax.tree_util.tree_leaves_with_path(types(batch)):
+        name = jax.tree_util.keystr(path)
+        if kind.dtype == jnp.int32:
+            yield name, random.integers(0, llama.VOCABULARY, kind.shape, np.int32)
+        elif name.startswith("[2]"):
+            yield name, random.uniform(0.5, 1, kind.shape).astype(np.float32)
+        else:
+            yield name, (random.standard_normal(kind.shape) / 5).astype(np.float32)
+
+
+def pod(partitions: int) -> None:
+    """Compile, run and prove the step for a number of partitions."""
+    environment.prepare()
+    chips, layout, batch = SLICES[partitions]
+    target, laps = f"tpu7x:{chips}", Laps()
+    print(f"{partitions} partitions, {target}, {layout}, {llama.LAYERS} layers")
+    mesh = target_mesh(target, layout)
+    written = jax.jit(llama.step).trace(*types(batch))
+    with jax.set_mesh(mesh):
+        traced = jax.jit(llama.step).trace(*types(batch, mesh))
+    lowered = lower_traced(traced, mesh=mesh, target=target, label="the step")
+    laps.end("traced")
+    program = RunnableProgram.of(compile_lowered(lowered, {}), traced, lowered.taken, mesh)
+    laps.end("compiled for the slice")
+    names, arrays = zip(*drawn(batch), strict=True)
+    compiled = jax.make_jaxpr(lambda *flat: [output[0] for output in program(*flat)])(*arrays)
+    laps.end("translated")
+    ours, theirs = (jax.jit(jaxpr_as_fun(each))(*arrays) for each in (compiled, written.jaxpr))
+    apart = max(float(jnp.max(jnp.abs(a - b)) / jnp.max(jnp.abs(b))) for a, b in zip(ours, theirs, strict=True))
+    laps.end(f"run; outputs differ by at most {apart:.1g} of their largest element")
+    outputs = ["out" + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(written.out_info)]
+    inputs = [Input(name, array) for name, array in zip(names, arrays, strict=True)]
+    shown = proof.by_deep_domain(Question(written.jaxpr, compiled, inputs, outputs), "pod")
+    error = max((each.proofs[name].log2_error for name, each in shown.items()), default=0.0)
+    laps.end(f"formulas: {len(shown)} of {len(outputs)} outputs are the same, error probability 2^{error:.0f}")
+
+
+def main() -> None:
+    """Run each number of partitions in a process of its own."""
+    chosen = [int(text) for text in sys.argv[1:]] or [16, 64, 256]
+    unknown = [number for number in chosen if number not in SLICES]
+    if unknown:
+        sys.exit(f"{unknown[0]} partitions: expected some of {', '.join(map(str, SLICES))}")
+    if len(chosen) == 1:
+        pod(chosen[0])
+        return
+    for number in chosen:
+        subprocess.run([sys.executable, __file__, str(number)], check=True)
+
+
+if __name__ == "__main__":
+    main()
