@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "pod")
 
 import jax
 import jax.numpy as jnp
-import llama
+import llama  # type: ignore[import-not-found]  # beside the path, as a user has it
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import NamedSharding

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from samebits.errors import NotCovered
 from samebits.interpret.field_proof import proof
 from samebits.interpret.field_proof.proof import LAYERS
 from samebits.interpret.field_proof.result import ENOUGH
@@ -62,7 +63,7 @@ def test_layers_are_proved_however_many(direction: Any) -> None:
 def test_without_a_deep_domain_no_number_of_points_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "LAYERS", DEPTH + 1)
     question = asked(stack(gated), stack(in_two_halves), X, WEIGHTS)
-    with pytest.raises(proof.NotCovered, match="random points would be needed"):
+    with pytest.raises(NotCovered, match="random points would be needed"):
         proof.identity(question)
 
 
