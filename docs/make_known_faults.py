@@ -15,12 +15,9 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUM_CPU_DEVICES"] = "4"
 
-import jax  # after the devices are set
-from jax.sharding import PartitionSpec as P
-
-import samebits
+import samebits  # after the devices are set
 from samebits.compile.devices import NoCompiler
-from samebits.compile.known_faults import KNOWN, LAYOUT, SEEN, TARGETS, KnownFault, compiler_of, seen
+from samebits.compile.known_faults import KNOWN, SEEN, TARGETS, KnownFault, compiler_of, seen
 from samebits.report.markdown import markdown_table
 from samebits.schema.target import Target
 
@@ -37,18 +34,8 @@ unless the installed version was seen to be right.
 
 def verdict(fault: KnownFault, target: str, *, healed: bool) -> str:
     """Return what `run_compiled` says of the function of a fault."""
-    compared = samebits.run_compiled(
-        fault.instead if healed and fault.instead else fault.function,
-        *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in fault.shapes),
-        target=target,
-        mesh=LAYOUT,
-        specs=tuple(P(*spec) for spec in fault.specs),
-        values=dict(fault.values),
-        compiler_options=fault.options if healed else None,
-        gradients=False,
-        name="known_fault",
-    )
-    return str(compared.verdict)
+    args, more = fault.call(healed=healed)
+    return str(samebits.run_compiled(*args, target=target, name="known_fault", **more).verdict)
 
 
 def main() -> int:

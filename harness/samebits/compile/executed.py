@@ -89,12 +89,7 @@ class Shards:
         rank = array.ndim
         order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
         shards = array.reshape(split).transpose(order).reshape(self.count, *split[1::2])
-        varying = axes.varying(np.array(self.shard))
-        grid = np.array(self.shard).reshape(axes.sizes)
-        for axis in range(grid.ndim):
-            if axis not in varying:
-                grid = grid.take([0], axis)
-        numbers = grid.reshape([axes.sizes[axis] for axis in varying])
+        _, numbers = axes.reduced(np.array(self.shard))
         if numbers.reshape(-1).tolist() != [*range(self.count)]:
             shards = jnp.take(shards, numbers.reshape(-1), axis=0)
         return shards.reshape(*numbers.shape, *split[1::2])

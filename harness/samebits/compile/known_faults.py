@@ -64,6 +64,20 @@ class KnownFault:
         repository, _, number = self.issue.partition("#")
         return f"https://github.com/{repository}/issues/{number}"
 
+    def call(self, *, healed: bool) -> tuple[list[Any], dict[str, Any]]:
+        """Return what `samebits.run_compiled` takes to show the fault, or what heals it, but for the target."""
+        import jax
+        from jax.sharding import PartitionSpec as P
+
+        function = self.instead if healed and self.instead else self.function
+        return [function, *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self.shapes)], {
+            "mesh": LAYOUT,
+            "specs": tuple(P(*spec) for spec in self.specs),
+            "values": dict(self.values),
+            "compiler_options": self.options if healed else None,
+            "gradients": False,
+        }
+
     def concerns(self, module: HloModule) -> bool:
         """Tell whether a compiled module has what the fault leaves behind."""
         said = [f"{inst.opcode} {module.origin(inst).operation}" for _, inst in module.instructions()]
@@ -96,14 +110,6 @@ def _updated(x: Any, update: Any, start: Any) -> Any:
     return jax.lax.with_sharding_constraint(jax.lax.dynamic_update_slice(x, update, (start, 0)), P("d"))
 
 
-def _sliced_within(x: Any, start: Any) -> Any:
-    return _sliced(x, start.clip(0, 8))
-
-
-def _updated_within(x: Any, update: Any, start: Any) -> Any:
-    return _updated(x, update, start.clip(0, 31))
-
-
 _CLIP = "right where the start is clipped first: jnp.clip(start, 0, size - length)"
 
 KNOWN = (
@@ -127,7 +133,7 @@ KNOWN = (
         shapes=(((32, 2), "float32"), ((), "int32")),
         specs=(("d",), ()),
         values={"start": Integers(low=9, high=32)},
-        instead=_sliced_within,
+        instead=lambda x, start: _sliced(x, start.clip(0, 8)),
     ),
     KnownFault(
         issue="openxla/xla#49118",
@@ -138,7 +144,7 @@ KNOWN = (
         shapes=(((32, 2), "float32"), ((1, 2), "float32"), ((), "int32")),
         specs=(("d",), (), ()),
         values={"start": Integers(low=32, high=40)},
-        instead=_updated_within,
+        instead=lambda x, update, start: _updated(x, update, start.clip(0, 31)),
     ),
 )
 

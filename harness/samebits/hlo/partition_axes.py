@@ -63,8 +63,14 @@ class PartitionAxes:
         if table.ndim == 2:
             places = np.unravel_index(table, self.sizes)
             return tuple(axis for axis, place in enumerate(places) if (place != place[:, :1]).any())
-        grid = table.reshape(self.sizes)
-        return tuple(axis for axis in range(grid.ndim) if (grid != grid.take([0], axis)).any())
+        return self.reduced(table)[0]
+
+    def reduced(self, table: Numbers) -> tuple[tuple[int, ...], Numbers]:
+        """Return the axes along which entries by partition, `[partitions, ...]`, vary, and the entries along these."""
+        grid = table.reshape(*self.sizes, *table.shape[1:])
+        varying = tuple(axis for axis in range(len(self.sizes)) if (grid != grid.take([0], axis)).any())
+        fixed = tuple(0 if axis not in varying else slice(None) for axis in range(len(self.sizes)))
+        return varying, grid[fixed]
 
     def along(self, partitions: Numbers, axes: Sequence[int]) -> Numbers:
         """Return the places of partitions in the part of the grid that some axes span."""
@@ -81,16 +87,8 @@ class PartitionAxes:
 
     def own(self, table: Numbers) -> Any:
         """Return the entry of the own partition in a table `[partitions, ...]`, inside of `mapped`."""
-        grid = table.reshape(*self.sizes, *table.shape[1:])
-        varying = [axis for axis in range(len(self.sizes)) if (grid != grid.take([0], axis)).any()]
-        for axis in range(len(self.sizes)):
-            if axis not in varying:
-                grid = grid.take([0], axis)
-        place: Any = np.zeros((), np.int32)
-        for axis in varying:
-            place = place * np.int32(self.sizes[axis]) + lax.axis_index(self.names[axis]).astype(np.int32)
-        entries = grid.reshape(-1, *table.shape[1:])
-        return jnp.asarray(entries)[place] if varying else entries[0]
+        varying, entries = self.reduced(table)
+        return jnp.asarray(entries)[tuple(lax.axis_index(self.names[axis]) for axis in varying)] if varying else entries
 
     def mapped(self, function: Callable[..., Any], varying: Sequence[Sequence[int]]) -> Callable[..., Any]:
         """Return a function of all partitions.

@@ -88,14 +88,6 @@ def test_each_is_still_what_was_seen(fault: KnownFault, target: str) -> None:
     row = known_faults.seen()[fault.issue].get(known_faults.compiler_of(Target(name=target)))
     assert row is not None, "this compiler was not tried: make known"
     for healed in (False, True):
-        compared = samebits.run_compiled(
-            fault.instead if healed and fault.instead else fault.function,
-            *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in fault.shapes),
-            target=target,
-            mesh=LAYOUT,
-            specs=tuple(P(*spec) for spec in fault.specs),
-            values=dict(fault.values),
-            compiler_options=fault.options if healed else None,
-            gradients=False,
-        )
+        args, more = fault.call(healed=healed)
+        compared = samebits.run_compiled(*args, target=target, name="known_fault", **more)
         assert compared.verdict == row["healed" if healed else "verdict"]

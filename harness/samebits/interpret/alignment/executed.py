@@ -18,7 +18,7 @@ class _AnyPrimitive(frozenset[str]):
 
 
 class ExecutedNumbers(Oracle):
-    """Runs every equation by itself; replicas that differ are not an error, the first one counts."""
+    """Runs every equation by itself; of replicas the first one counts."""
 
     name = "executed"
     keeps_constants = True
@@ -33,5 +33,5 @@ class ExecutedNumbers(Oracle):
         return execute(step, values)
 
     def same(self, first: Array, second: Array) -> bool:
-        """Not asked."""
+        """All replicas count as equal."""
         return True

@@ -169,7 +169,7 @@ def power(field: FieldBase, step: Step, element: FieldElement, exponent: int) ->
         return constant(field, 1.0, element)
     if exponent < 0:
         return reciprocal(field, step, power(field, step, element, -exponent))
-    (element, _) = factors(field, element, element) if exponent > 1 else (element, element)
+    element = factors(field, element)[0] if exponent > 1 else element
     parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
     if exponent > 2 and exponent % 2 == 0:
         field.held(power(field, step, element, exponent // 2))  # whose square it is
