@@ -1,11 +1,14 @@
 """A training step on whole pods, run and proved here: how time and memory grow with the number of partitions.
 
 Run as `python benchmarks/pods.py [PARTITIONS ...]`; by default 16, 64 and 256, each in a process of its own. The step
-of `examples/pod/llama.py`, with the structure of Llama-3.1-405B and scaled widths, is compiled for a slice of tpu7x.
-The optimised program of all partitions is run on the CPU beside what was written, on one device, and both are compared
-in finite fields. It prints seconds, memory and what is equal; it asserts nothing.
+of `examples/pod/llama.py`, with the structure of Llama-3.1-405B and scaled widths, is compiled for a slice of tpu7x;
+with `--model deepseek` that of `examples/pod/deepseek.py`, with the structure of DeepSeek-V3; with `--explicit` on a
+mesh whose axes are explicit. The optimised program of all partitions is run on the CPU beside what was written, on one
+device, and both are compared in finite fields. It prints seconds, memory and what is equal; it asserts nothing.
 """
 
+import argparse
+import importlib
 import resource
 import subprocess
 import sys
@@ -14,12 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "pod"))
 
 import jax
 import jax.numpy as jnp
-import llama  # type: ignore[import-not-found]  # beside the path, as a user has it
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import NamedSharding
@@ -31,17 +34,24 @@ from samebits.compile.executed import RunnableProgram
 from samebits.host import environment
 from samebits.interpret.field_proof import proof
 from samebits.interpret.problem import Input, Question
+from samebits.schema.meshes import Mode
 
-SLICES = {
-    8: ("2x2x1", "fsdp*_tensor2_context2", 4),
-    16: ("2x2x2", "fsdp*_tensor2_context2", 8),
-    64: ("2x4x4", "fsdp*_tensor4_context2", 16),
-    128: ("4x4x4", "fsdp*_tensor4_context2", 32),
-    256: ("4x4x8", "fsdp*_tensor4_context2", 32),
+SLICES = {8: "2x2x1", 16: "2x2x2", 64: "2x4x4", 128: "4x4x4", 256: "4x4x8"}
+"""By partitions, two on each chip: the slice of tpu7x."""
+
+SETTINGS = {
+    ("llama", 8): ("fsdp*_tensor2_context2", (4, 16)),
+    ("llama", 16): ("fsdp*_tensor2_context2", (8, 16)),
+    ("llama", 64): ("fsdp*_tensor4_context2", (16, 16)),
+    ("llama", 128): ("fsdp*_tensor4_context2", (32, 16)),
+    ("llama", 256): ("fsdp*_tensor4_context2", (32, 16)),
+    ("deepseek", 8): ("fsdp*_expert4", (8, 4)),
+    ("deepseek", 16): ("fsdp*_expert4", (16, 4)),
+    ("deepseek", 64): ("fsdp*_expert8", (64, 4)),
+    ("deepseek", 128): ("fsdp*_expert8", (128, 4)),
+    ("deepseek", 256): ("fsdp*_expert8", (256, 4)),
 }
-"""By partitions, two on each chip: the slice of tpu7x, the mesh, and the size of the batch."""
-
-TOKENS = 16
+"""By model and partitions: the mesh, and batch and length of the tokens."""
 
 
 class Laps:
@@ -57,44 +67,46 @@ class Laps:
         self.begin = time.perf_counter()
 
 
-def types(batch: int, mesh: Any = None) -> Any:
+def types(model: Any, shape: tuple[int, int], mesh: Any = None) -> Any:
     """Return the types of the arguments of a step, sharded on a mesh where there is one."""
 
     def placed(shape: tuple[int, ...], dtype: Any, spec: P) -> Any:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=None if mesh is None else NamedSharding(mesh, spec))
 
-    params = {name: placed(shape, jnp.float32, llama.SPECS[name]) for name, shape in llama.SHAPES.items()}
-    return params, params, params, placed((batch, TOKENS), jnp.int32, P(*llama.TOKENS))
+    params = {name: placed(shape, jnp.float32, model.SPECS[name]) for name, shape in model.SHAPES.items()}
+    fixed = {name: placed(shape, jnp.float32, P()) for name, shape in model.FIXED.items()}
+    return params, params, params, fixed, placed(shape, jnp.int32, P(*model.TOKENS))
 
 
-def drawn(batch: int) -> Iterator[tuple[str, np.ndarray]]:
+def drawn(model: Any, shape: tuple[int, int]) -> Iterator[tuple[str, np.ndarray]]:
     """Draw flat arguments by name: small weights, and moments of which the second are positive."""
     random = np.random.default_rng(0)
-    for path, kind in jax.tree_util.tree_leaves_with_path(types(batch)):
+    for path, kind in jax.tree_util.tree_leaves_with_path(types(model, shape)):
         name = jax.tree_util.keystr(path)
         if kind.dtype == jnp.int32:
-            yield name, random.integers(0, llama.VOCABULARY, kind.shape, np.int32)
+            yield name, random.integers(0, model.VOCABULARY, kind.shape, np.int32)
         elif name.startswith("[2]"):
             yield name, random.uniform(0.5, 1, kind.shape).astype(np.float32)
         else:
             yield name, (random.standard_normal(kind.shape) / 5).astype(np.float32)
 
 
-def pod(partitions: int) -> None:
-    """Compile, run and prove the step for a number of partitions."""
+def pod(name: str, partitions: int, mode: Mode) -> None:
+    """Compile, run and prove the step of a model for a number of partitions."""
     environment.prepare()
-    chips, layout, batch = SLICES[partitions]
-    target, laps = f"tpu7x:{chips}", Laps()
-    print(f"{partitions} partitions, {target}, {layout}, {llama.LAYERS} layers")
-    mesh = target_mesh(target, layout)
-    written = jax.jit(llama.step).trace(*types(batch))
+    model = importlib.import_module(name)
+    layout, shape = SETTINGS[name, partitions]
+    target, laps = f"tpu7x:{SLICES[partitions]}", Laps()
+    print(f"{name}, {partitions} partitions, {target}, {layout} ({mode}), {model.LAYERS} layers")
+    mesh = target_mesh(target, layout, mode)
+    written = jax.jit(model.step).trace(*types(model, shape))
     with jax.set_mesh(mesh):
-        traced = jax.jit(llama.step).trace(*types(batch, mesh))
+        traced = jax.jit(model.step).trace(*types(model, shape, mesh))
     lowered = lower_traced(traced, mesh=mesh, target=target, label="the step")
     laps.end("traced")
     program = RunnableProgram.of(compile_lowered(lowered, {}), traced, lowered.taken, mesh)
     laps.end("compiled for the slice")
-    names, arrays = zip(*drawn(batch), strict=True)
+    names, arrays = zip(*drawn(model, shape), strict=True)
     compiled = jax.make_jaxpr(lambda *flat: [output[0] for output in program(*flat)])(*arrays)
     laps.end("translated")
     ours, theirs = (jax.jit(jaxpr_as_fun(each))(*arrays) for each in (compiled, written.jaxpr))
@@ -109,15 +121,17 @@ def pod(partitions: int) -> None:
 
 def main() -> None:
     """Run each number of partitions in a process of its own."""
-    chosen = [int(text) for text in sys.argv[1:]] or [16, 64, 256]
-    unknown = [number for number in chosen if number not in SLICES]
-    if unknown:
-        sys.exit(f"{unknown[0]} partitions: expected some of {', '.join(map(str, SLICES))}")
-    if len(chosen) == 1:
-        pod(chosen[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("partitions", nargs="*", type=int, choices=SLICES, default=[16, 64, 256])
+    parser.add_argument("--model", choices=("llama", "deepseek"), default="llama")
+    parser.add_argument("--explicit", action="store_const", dest="mode", const="explicit", default="auto")
+    asked = parser.parse_args()
+    if len(asked.partitions) == 1:
+        pod(asked.model, asked.partitions[0], asked.mode)
         return
-    for number in chosen:
-        subprocess.run([sys.executable, __file__, str(number)], check=True)
+    options = ["--model", asked.model, *(["--explicit"] if asked.mode == "explicit" else [])]
+    for number in asked.partitions:
+        subprocess.run([sys.executable, __file__, str(number), *options], check=True)
 
 
 if __name__ == "__main__":

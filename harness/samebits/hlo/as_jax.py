@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samebits.hlo import collectives, operations
+from samebits.hlo import collectives, operations, sorting
 from samebits.hlo.module import HloComputation, HloModule, Instruction, unread_fields
 from samebits.hlo.partition_axes import PartitionAxes
 from samebits.hlo.steps import HloStep, Untranslated
@@ -266,7 +266,7 @@ def _custom_call(step: HloStep) -> Any:
     if target in _TOKEN_CALLS:
         return ()
     if target == "TopK":
-        return operations.top_k(step)
+        return sorting.top_k(step)
     raise step.refuse(f"custom call '{target}' has no meaning here")
 
 

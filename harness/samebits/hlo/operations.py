@@ -17,8 +17,8 @@ from jax.custom_batching import custom_vmap
 from samebits.errors import CouldNotRun
 from samebits.hlo import layouts
 from samebits.hlo.convolutions import convolution
-from samebits.hlo.module import HloComputation, copy_of
 from samebits.hlo.products import in_passes
+from samebits.hlo.sorting import is_total, largest, ordered_bits, sort
 from samebits.hlo.steps import HloStep
 from samebits.hlo.types import literal_array
 
@@ -94,23 +94,13 @@ def _elementwise(step: HloStep) -> Any:
     return _ELEMENTWISE[opcode](*values)
 
 
-def _is_total(inst: Any) -> bool:
-    """Return whether a comparison is of a total order, in either form in which versions of XLA say it."""
-    return bool(inst.comparison_type == "TOTALORDER" or inst.comparison_order == "TOTAL")
-
-
 def _compare(step: HloStep) -> Any:
     direction = step.inst.comparison_direction
     first, second = step.values
-    if not _is_total(step.inst) or not jnp.issubdtype(first.dtype, jnp.floating):
+    if not is_total(step.inst) or not jnp.issubdtype(first.dtype, jnp.floating):
         return _COMPARISONS[direction](first, second)
     # A float's bits, those of negative numbers turned around, are integers in its total order.
-    return _COMPARISONS[direction](_ordered(first), _ordered(second))
-
-
-def _ordered(value: Any) -> Any:
-    bits = lax.bitcast_convert_type(value, f"int{value.dtype.itemsize * 8}")
-    return jnp.where(bits < 0, bits ^ np.array(jnp.iinfo(bits.dtype).max, bits.dtype), bits)
+    return _COMPARISONS[direction](ordered_bits(first), ordered_bits(second))
 
 
 def _select(step: HloStep) -> Any:
@@ -355,136 +345,6 @@ def _select_and_scatter(step: HloStep) -> Any:
     return scattered + start
 
 
-def _sort(step: HloStep) -> Any:
-    ordered = _sorted(step, step.values, step.inst.dimensions[0])
-    return ordered if step.inst.shape.tuple_shapes else ordered[0]
-
-
-def _top_k(step: HloStep) -> Any:
-    if not step.inst.largest:
-        raise step.refuse("a topk of the smallest")
-    return tuple(lax.top_k(step.values[0], step.inst.k))
-
-
-def top_k(step: HloStep) -> tuple[Any, Any]:
-    """Return the first values in the order of the comparison that is called, and where they were."""
-    value, shape = step.values[0], step.inst.shape.tuple_shapes[0]
-    axis = value.ndim - 1
-    places = lax.broadcasted_iota(np.int32, value.shape, axis)
-    first, second = (
-        lax.slice_in_dim(part, 0, shape.dimensions[axis], axis=axis) for part in _sorted(step, (value, places), axis)
-    )
-    return first, second
-
-
-def _sorted(step: HloStep, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
-    """Sort stably by any comparison: by keys where the comparison is of some, else by counting what comes before."""
-    computation = step.program.module.computations[step.inst.called_computation_ids[0]]
-    keys = _sort_keys(computation, computation.root)
-    if keys is None:
-        return _counted(step, values, axis)
-    arrays = (*(_key(step, values, *key) for key, _ in keys), *values)
-    descending = keys[0][1]
-    if descending:  # a stable sort from the end
-        arrays = tuple(jnp.flip(array, axis) for array in arrays)
-    arrays = lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))[len(keys) :]
-    return tuple(jnp.flip(array, axis) if descending else array for array in arrays)
-
-
-_Key = tuple[int, int, bool]
-"""What is compared: the parameter that it is computed from, the instruction that it is, and whether in total order."""
-
-
-def _sort_keys(computation: HloComputation, root: int) -> list[tuple[_Key, bool]] | None:
-    """Return the keys that a comparison is of, and whether their order is descending: one for all of them.
-
-    Several keys are compared as `first < first' or (first = first' and the rest)`.
-    """
-    inst = computation.instructions[root]
-    if inst.opcode == "compare":
-        key = _compared(computation, inst)
-        return None if key is None or inst.comparison_direction not in ("LT", "GT") else [key]
-    if inst.opcode != "or":
-        return None
-    for less, other in (inst.operand_ids, reversed(inst.operand_ids)):
-        both, first = computation.instructions[other], _sort_keys(computation, less)
-        if both.opcode != "and" or first is None or len(first) != 1:
-            continue
-        for equal, rest in (both.operand_ids, reversed(both.operand_ids)):
-            test, last = computation.instructions[equal], _sort_keys(computation, rest)
-            if test.opcode != "compare" or test.comparison_direction != "EQ" or last is None:
-                continue
-            key = _compared(computation, test)
-            ((number, _, total), descending) = first[0]
-            alike = key is not None and key[0][0] // 2 == number // 2 and key[0][2] == total
-            operands = (*test.operand_ids, *computation.instructions[less].operand_ids)
-            forms = {_form(computation, operand) for operand in operands}
-            if alike and len(forms) == 1 and last[0][1] == descending:
-                return [*first, *last]
-    return None
-
-
-def _compared(computation: HloComputation, inst: Any) -> tuple[_Key, bool] | None:
-    """Return the key of a comparison of the same function of both sides, and whether a smaller one comes last."""
-    (left, first), (right, second) = ((o, _parameters(computation, o)) for o in inst.operand_ids)
-    if len(first) != 1 or len(second) != 1 or _form(computation, left) != _form(computation, right):
-        return None
-    (one_side,), (other_side,) = first, second
-    if one_side // 2 != other_side // 2 or one_side == other_side:
-        return None
-    key = one_side, left, _is_total(inst)
-    return key, (inst.comparison_direction == "GT") != (one_side > other_side)
-
-
-def _parameters(computation: HloComputation, number: int) -> set[int]:
-    """Return the parameters that an instruction is computed from."""
-    inst = computation.instructions[number]
-    if inst.opcode == "parameter":
-        return {inst.parameter_number}
-    return set[int]().union(*(_parameters(computation, operand) for operand in inst.operand_ids))
-
-
-def _form(computation: HloComputation, number: int) -> Any:
-    """Return how an instruction is computed, in a form that is equal where all but parameters and names is."""
-    inst = copy_of(computation.instructions[number])
-    operands = tuple(_form(computation, operand) for operand in inst.operand_ids)
-    for field in ("name", "id", "operand_ids", "parameter_number", "metadata", "original_value"):
-        inst.ClearField(field)
-    return inst.SerializeToString(deterministic=True), operands
-
-
-def _key(step: HloStep, values: Sequence[Any], parameter: int, root: int, total: bool) -> Any:
-    """Evaluate the key of a comparison for all elements."""
-    value, number = values[parameter // 2], step.inst.called_computation_ids[0]
-
-    def key(element: Any) -> Any:
-        args = [element if at == parameter else None for at in range(2 * len(values))]
-        result = step.program.computation(number, args, root)
-        return _ordered(result) if total and jnp.issubdtype(result.dtype, jnp.floating) else result
-
-    plain = step.program.module.computations[number].instructions[root].opcode == "parameter" and not total
-    return value if plain else jax.vmap(key)(value.reshape(-1)).reshape(value.shape)
-
-
-def _counted(step: HloStep, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
-    """Sort stably by any strict weak order: each element goes to the number of those that come before it."""
-    arrays = [jnp.moveaxis(value, axis, -1) for value in values]
-    size = arrays[0].shape[-1]
-    rows = [array.reshape(-1, size) for array in arrays]
-
-    def line(*values: Any) -> tuple[Any, ...]:
-        def before(a: Sequence[Any], b: Sequence[Any]) -> Any:
-            return step.called()(*(part for pair in zip(a, b, strict=True) for part in pair))
-
-        less = jax.vmap(lambda *a: jax.vmap(lambda *b: before(a, b))(*values))(*values)
-        earlier = np.arange(size)[:, None] < np.arange(size)[None, :]
-        ranks = jnp.sum(less | (earlier & ~less.T), axis=0)
-        return tuple(jnp.zeros_like(value).at[ranks].set(value) for value in values)
-
-    ordered = jax.vmap(line)(*rows)
-    return tuple(jnp.moveaxis(row.reshape(array.shape), -1, axis) for row, array in zip(ordered, arrays, strict=True))
-
-
 def _index_last(numbers: Any, indices: Any, batching: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """Return indices with their vector in the last dimension, and the batching dimensions that they have then."""
     vector = numbers.index_vector_dim
@@ -617,8 +477,8 @@ RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "select": _select,
     "select-and-scatter": _select_and_scatter,
     "slice": _slice,
-    "sort": _sort,
-    "topk": _top_k,
+    "sort": sort,
+    "topk": largest,
     "transpose": _transpose,
 }
 """By opcode: what an instruction returns for the values of its operands."""

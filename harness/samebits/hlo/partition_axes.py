@@ -90,6 +90,10 @@ class PartitionAxes:
         varying, entries = self.reduced(table)
         return jnp.asarray(entries)[tuple(lax.axis_index(self.names[axis]) for axis in varying)] if varying else entries
 
+    def anywhere(self, predicate: Any) -> Any:
+        """Tell whether a predicate holds on some partition, inside of `mapped`."""
+        return self.gathered(predicate, range(len(self.sizes))).any()
+
     def mapped(self, function: Callable[..., Any], varying: Sequence[Sequence[int]]) -> Callable[..., Any]:
         """Return a function of all partitions.
 
