@@ -1,8 +1,8 @@
 """Writes the pictures of README and docs: `make pictures`.
 
-In: `samebits check` of one small pair, as it is and with one of its planted faults, run here. Out, in docs/pictures/:
-the terminal as SVG, the HTML report as PNG in both themes, and pictures.json, which says what each shows. A test holds
-all of them against what samebits prints and writes today.
+In: `samebits check` of one small pair, as it is and with one of its planted faults, and `samebits compile --run` of
+`examples/microbatches`, run here. Out, in docs/pictures/: the terminal as SVG, the HTML reports as PNG, and
+pictures.json, which says what each shows. A test holds all of them against what samebits prints and writes today.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 PAIR, SIDE, FAULT = "sequence_reorder", "structured", "early and late chunk swapped"
 COMMAND = f"samebits check {PAIR} --case tokens --case bshd --dtype float32 --dtype int32 --mesh context4 --mode auto"
+COMPILED = "samebits compile microbatches --run --target v5p:2x2x1 --root examples/microbatches"
 TERMINALS = {"check_holds": False, "check_fails": True}
 """Pictures of a terminal, and whether the fault is planted."""
 
@@ -93,22 +94,35 @@ def check(root: Path) -> tuple[str, Document]:
     Args:
         root: of the tree.
     """
-    file = root / "check.json"
-    words = [*COMMAND.split()[1:], "--in-process", "--fresh", "--json", str(file)]
+    printed, document = ran(f"{COMMAND} --in-process --fresh", root)
+    _, _, printed = printed.partition(f"\n{PAIR}\n")
+    return f"{PAIR}\n{printed}", document
+
+
+def compiled() -> Document:
+    """The document of `COMPILED`."""
+    return ran(COMPILED, ROOT)[1]
+
+
+def ran(command: str, folder: Path) -> tuple[str, Document]:
+    """What a command prints in a folder, and its document."""
+    file = Path(tempfile.mkdtemp(prefix="samebits-pictures-")) / "document.json"
+    words = [*command.split()[1:], "--json", str(file)]
     # As wide as the picture: some lines are shortened to the width.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "harness"), "COLUMNS": str(COLUMNS)}
     done = subprocess.run(
         [sys.executable, "-m", "samebits", *words],
-        cwd=root,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode not in (0, 1):
-        raise SystemExit(f"{COMMAND} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    _, _, printed = done.stdout.partition(f"\n{PAIR}\n")
-    return f"{PAIR}\n{printed}", read_document(file)
+        raise SystemExit(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    document = read_document(file)
+    shutil.rmtree(file.parent)
+    return done.stdout, document
 
 
 def terminal(document: Document) -> str:
@@ -131,8 +145,8 @@ def terminal(document: Document) -> str:
 
 
 def report(document: Document) -> str:
-    """The HTML report of a check."""
-    return html_page([section_of(document)], "samebits check")
+    """The HTML report of a command."""
+    return html_page([section_of(document)], "samebits")
 
 
 def shown(page: Page) -> Shown:
@@ -184,14 +198,17 @@ def main() -> None:
         executable = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         pictures, words = screenshots(browser, documents["check_fails"])
+        of_target, words_of_target = screenshots(browser, compiled())
         browser.close()
     for theme, picture in pictures.items():
         (PICTURES / f"report_{theme}.png").write_bytes(picture)
+    (PICTURES / "compiled_dark.png").write_bytes(of_target["dark"])
     sidecar = {
         "command": COMMAND,
         "fault": FAULT,
         "jax": documents["check_fails"].environment.versions["jax"],
-        "report": {"headline": words.headline, "command": words.command, "texts": words.texts},
+        "report": asdict(words),
+        "compiled": asdict(words_of_target),
     }
     (PICTURES / "pictures.json").write_text(json.dumps(sidecar, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -78,9 +78,9 @@ def _sorted(step: HloStep, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
         return _counted(step, values, axis)
     descending = keys[0].descending
 
-    def by(made: Sequence[Any]) -> tuple[Any, ...]:
+    def by(numbers: Sequence[Any]) -> tuple[Any, ...]:
         towards = (
-            each if key.descending == descending else _inverted(each) for each, key in zip(made, keys, strict=True)
+            each if key.descending == descending else _inverted(each) for each, key in zip(numbers, keys, strict=True)
         )
         arrays = (*towards, *values)
         if descending:  # a stable sort from the end
@@ -88,19 +88,21 @@ def _sorted(step: HloStep, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
         arrays = lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))[len(keys) :]
         return tuple(jnp.flip(array, axis) if descending else array for array in arrays)
 
-    made = [_evaluated(step, values, key) for key in keys]
+    numbers = [_evaluated(step, values, key) for key in keys]
     total = [
         key.total and jnp.issubdtype(each.dtype, jnp.floating) and not _is_canonical(computation, key.root)
-        for each, key in zip(made, keys, strict=True)
+        for each, key in zip(numbers, keys, strict=True)
     ]
-    apart = [jnp.any((each == 0) | (each != each)) for each, is_one in zip(made, total, strict=True) if is_one]
+    apart = [jnp.any((each == 0) | (each != each)) for each, is_one in zip(numbers, total, strict=True) if is_one]
     if not apart:
-        return by(made)
+        return by(numbers)
 
     def by_bits() -> tuple[Any, ...]:
-        return by([ordered_bits(each) if is_one else each for each, is_one in zip(made, total, strict=True)])
+        return by([ordered_bits(each) if is_one else each for each, is_one in zip(numbers, total, strict=True)])
 
-    ordered: tuple[Any, ...] = lax.cond(step.program.axes.anywhere(jnp.stack(apart).any()), by_bits, lambda: by(made))
+    ordered: tuple[Any, ...] = lax.cond(
+        step.program.axes.anywhere(jnp.stack(apart).any()), by_bits, lambda: by(numbers)
+    )
     return ordered
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from samebits.report.check import Document
 from tests.report.html.browser.conftest import Opener
+from tests.hlo.programs import needs_libtpu
 from tests.support.invoke import REPOSITORY
 
 if TYPE_CHECKING:
@@ -82,13 +83,19 @@ def test_one_picture_fails_and_the_other_holds(maker: ModuleType) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("picture", ["report", pytest.param("compiled", marks=needs_libtpu)])
 def test_the_report_shows_what_its_picture_shows(
-    maker: ModuleType, sidecar: dict[str, Any], checked: Callable[[str], tuple[str, Document]], opened: Opener
+    picture: str,
+    maker: ModuleType,
+    sidecar: dict[str, Any],
+    checked: Callable[[str], tuple[str, Document]],
+    opened: Opener,
 ) -> None:
-    page = opened(maker.report(checked("check_fails")[1]), **maker.WINDOW).page
+    document = maker.compiled() if picture == "compiled" else checked("check_fails")[1]
+    page = opened(maker.report(document), **maker.WINDOW).page
     page.wait_for_timeout(500)
     words = maker.shown(page)
-    written = sidecar["report"]
+    written = sidecar[picture]
     assert (words.headline, words.command) == (written["headline"], written["command"]), "run `make pictures`"
     # Which texts lie in the window depends on the fonts of the machine, that they are on the page does not.
     on_page = maker.masked(page.evaluate("document.querySelector('main').innerText"))
