@@ -16,8 +16,8 @@ import jax
 import pytest
 
 from samebits.report.check import Document
-from tests.report.html.browser.conftest import Opener
 from tests.hlo.programs import needs_libtpu
+from tests.report.html.browser.conftest import Opener
 from tests.support.invoke import REPOSITORY
 
 if TYPE_CHECKING:
