@@ -36,7 +36,7 @@ from samebits.interpret.field_proof import proof
 from samebits.interpret.problem import Input, Question
 from samebits.schema.meshes import Mode
 
-SLICES = {8: "2x2x1", 16: "2x2x2", 64: "2x4x4", 128: "4x4x4", 256: "4x4x8"}
+SLICES = {8: "2x2x1", 16: "2x2x2", 64: "2x4x4", 128: "4x4x4", 256: "4x4x8", 512: "4x8x8"}
 """By partitions, two on each chip: the slice of tpu7x."""
 
 SETTINGS = {
@@ -45,11 +45,13 @@ SETTINGS = {
     ("llama", 64): ("fsdp*_tensor4_context2", (16, 16)),
     ("llama", 128): ("fsdp*_tensor4_context2", (32, 16)),
     ("llama", 256): ("fsdp*_tensor4_context2", (32, 16)),
+    ("llama", 512): ("fsdp*_tensor8_context2", (32, 16)),
     ("deepseek", 8): ("fsdp*_expert4", (8, 4)),
     ("deepseek", 16): ("fsdp*_expert4", (16, 4)),
     ("deepseek", 64): ("fsdp*_expert8", (64, 4)),
     ("deepseek", 128): ("fsdp*_expert8", (128, 4)),
     ("deepseek", 256): ("fsdp*_expert8", (256, 4)),
+    ("deepseek", 512): ("fsdp*_expert16", (512, 4)),
 }
 """By model and partitions: the mesh, and batch and length of the tokens."""
 

@@ -61,6 +61,7 @@ JAX_AT_IMPORT = (
     "hlo/operations",
     "hlo/partition_axes",
     "hlo/products",
+    "hlo/sorting",
     "prove/selftest",
     "programs/argument_writes",
     "programs/placement",
