@@ -23,6 +23,7 @@ UNSEEN: dict[str, str] = {
         for name in ("wrong_in_a_dtype_not_tried", "wrong_on_a_mesh_not_tried", "branch_of_another_platform")
         for command in ("check", "prove")
     },
+    "scaled_up_and_down check": "XLA multiplies both factors first: one compiled program here, which the evidence says",
     "one_call_in_fifty check": "a callback that is wrong once in fifty calls: fewer are made",
     "constant_not_yet_remembered check": "traced before the first call, and so the same program",
     "constant_not_yet_remembered prove": "traced before the first call, and so the same program",
