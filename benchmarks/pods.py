@@ -49,9 +49,9 @@ SETTINGS = {
     ("deepseek", 8): ("fsdp*_expert4", (8, 4)),
     ("deepseek", 16): ("fsdp*_expert4", (16, 4)),
     ("deepseek", 64): ("fsdp*_expert8", (64, 4)),
-    ("deepseek", 128): ("fsdp*_expert8", (128, 4)),
-    ("deepseek", 256): ("fsdp*_expert8", (256, 4)),
-    ("deepseek", 512): ("fsdp*_expert16", (512, 4)),
+    ("deepseek", 128): ("fsdp*_expert8", (128, 2)),
+    ("deepseek", 256): ("fsdp*_expert8", (256, 2)),
+    ("deepseek", 512): ("fsdp*_expert16", (512, 2)),
 }
 """By model and partitions: the mesh, and batch and length of the tokens."""
 

@@ -1,7 +1,8 @@
 """Primitives that move elements and change none: for each, how the output is put together from arrays.
 
 A rule gets an array of anything per operand, and returns the same elements in the places of the output. Whatever a
-domain holds per element moves alike, array by array, so each primitive is written once for all domains.
+domain holds per element moves alike, array by array, so each primitive is written once for all domains. Arrays may have
+one more leading dimension, of several numbers per element: rules count dimensions from the last one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,13 @@ from samebits.interpret.equation import Array, Step
 Index = NDArray[np.int64]
 Rule = Callable[[Step, list[Array], list[Array]], Array | list[Array]]
 
-Move = Callable[[Sequence[Array]], Array]
-"""What puts the elements of arrays into the places of one array."""
+
+class Move(Protocol):
+    """What puts the elements of arrays into the places of one array."""
+
+    def __call__(self, arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
+        """Move elements, each of which is several numbers where arrays have a leading dimension of this size."""
+
 
 STILL = frozenset(
     {
@@ -70,8 +76,8 @@ class MoveRule:
             shapes.append(())
         prepared = list(self.prepared(step, indices))
 
-        def move(number: int, arrays: Sequence[Array]) -> Array:
-            operands = [array.reshape(shape) for array, shape in zip(arrays, shapes, strict=True)]
+        def move(number: int, arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
+            operands = [array.reshape((*several, *shape)) for array, shape in zip(arrays, shapes, strict=True)]
             outputs = self.rule(step, operands, prepared)
             return outputs[number] if isinstance(outputs, list) else outputs
 
@@ -80,19 +86,26 @@ class MoveRule:
 
 def by_index(index: Index) -> Move:
     """Return what takes elements of the concatenation of flattened arrays."""
-    return lambda arrays: flattened(arrays)[index]
+    return lambda arrays, several=(): np.take(flattened(arrays, several), index, -1)
 
 
-def flattened(arrays: Sequence[Array]) -> Array:
-    """Return the concatenation of flattened arrays."""
-    flat = [array.reshape(-1) for array in arrays]
-    return flat[0] if len(flat) == 1 else np.concatenate(flat)
+def flattened(arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
+    """Return the concatenation of flattened arrays, whose elements may be several numbers."""
+    flat = [array.reshape((*several, -1)) for array in arrays]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat, -1)
+
+
+def broadcast(array: Array, shape: Sequence[int], several: tuple[int, ...] = ()) -> Array:
+    """Broadcast an array, whose elements may be several numbers, to a shape."""
+    own = array.shape[len(several) :]
+    return np.broadcast_to(array.reshape((*several, *(1,) * (len(shape) - len(own)), *own)), (*several, *shape))
 
 
 def owned(array: Array) -> Array:
     """Return an array that keeps no larger one in memory."""
     array = np.asarray(array)
-    return array if array.base is None else array.copy()
+    base = array.base
+    return array if base is None or (isinstance(base, np.ndarray) and base.nbytes <= array.nbytes) else array.copy()
 
 
 def _one(change: Callable[[Step, Array], Array]) -> MoveRule:
@@ -100,52 +113,92 @@ def _one(change: Callable[[Step, Array], Array]) -> MoveRule:
     return MoveRule(lambda step, arrays, indices: change(step, arrays[0]))
 
 
+def _window(array: Array, slices: Iterable[slice]) -> Array:
+    """Return a window of the last dimensions."""
+    index: Any = (..., *slices)
+    window: Array = array[index]
+    return window
+
+
+def _with(several: Array, shape: Sequence[int], own: int) -> tuple[int, ...]:
+    """Return a shape, after the leading dimension that an array has beside its own dimensions."""
+    return (*several.shape[: several.ndim - own], *shape)
+
+
 def _broadcast_in_dim(step: Step, arrays: Array) -> Array:
+    rank = len(step.inputs[0].shape)
     shape = [1] * len(step.params["shape"])
     for own, dimension in enumerate(step.params["broadcast_dimensions"]):
-        shape[dimension] = arrays.shape[own]
-    return np.broadcast_to(arrays.reshape(shape), step.params["shape"])
+        shape[dimension] = step.inputs[0].shape[own]
+    return np.broadcast_to(arrays.reshape(_with(arrays, shape, rank)), _with(arrays, step.params["shape"], rank))
+
+
+def _filled(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    return broadcast(arrays[0], step.output.shape, arrays[0].shape)
+
+
+def _as_output(step: Step, arrays: Array) -> Array:
+    return arrays.reshape(_with(arrays, step.output.shape, len(step.inputs[0].shape)))
 
 
 def _reshape(step: Step, arrays: Array) -> Array:
     order = step.params["dimensions"]  # some gradients transpose on the way
-    return (arrays if order is None else arrays.transpose(order)).reshape(step.output.shape)
+    return _as_output(step, arrays if order is None else _transposed(arrays, order))
+
+
+def _transposed(arrays: Array, order: Sequence[int]) -> Array:
+    first = arrays.ndim - len(order)
+    return arrays.transpose([*range(first), *(first + axis for axis in order)])
 
 
 def _slice(step: Step, arrays: Array) -> Array:
     params = step.params
-    strides = params["strides"] or (1,) * arrays.ndim
+    strides = params["strides"] or (1,) * len(params["start_indices"])
     bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
-    return arrays[tuple(slice(*bound) for bound in bounds)]
+    return _window(arrays, (slice(*bound) for bound in bounds))
+
+
+def _rev(step: Step, arrays: Array) -> Array:
+    rank = len(step.output.shape)
+    turned: Array = np.flip(arrays, tuple(axis - rank for axis in step.params["dimensions"]))
+    return turned
+
+
+def _concatenate(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    return np.concatenate(arrays, step.params["dimension"] - len(step.output.shape))
+
+
+def _stack(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
+    return np.stack(arrays, step.params["axis"] - len(step.output.shape))
 
 
 def _split(step: Step, arrays: list[Array], indices: list[Array]) -> list[Array]:
-    return np.split(arrays[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"])
+    return np.split(arrays[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"] - len(step.inputs[0].shape))
 
 
 def _unstack(step: Step, arrays: list[Array], indices: list[Array]) -> list[Array]:
-    return list(np.moveaxis(arrays[0], step.params["axis"], 0))
+    return list(np.moveaxis(arrays[0], step.params["axis"] - len(step.inputs[0].shape), 0))
 
 
 def _pad(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
     return padded(arrays[0], arrays[1], step.params["padding_config"])
 
 
-def padded(operand: Array, value: Any, config: Iterable[tuple[int, int, int]]) -> Array:
+def padded(operand: Array, value: Any, config: Sequence[tuple[int, int, int]]) -> Array:
     """Pad an array as `jax.lax.pad` does: by axis how much before it, behind it, and between its elements."""
-    for axis, (low, high, between) in enumerate(config):
-        length = operand.shape[axis]
-        spaced = max(length + max(length - 1, 0) * between, 0)
-        shape = list(operand.shape)
-        shape[axis] = max(low, 0) + spaced + max(high, 0)
-        grown = np.broadcast_to(value, shape).copy()
-        at = [slice(None)] * operand.ndim
-        at[axis] = slice(max(low, 0), max(low, 0) + spaced, between + 1)
-        grown[tuple(at)] = operand
-        keep = [slice(None)] * operand.ndim
-        keep[axis] = slice(max(-low, 0), shape[axis] - max(-high, 0))
-        operand = grown[tuple(keep)]
-    return operand
+    if not any(map(any, config)):
+        return operand
+    first, lengths = operand.ndim - len(config), operand.shape[operand.ndim - len(config) :]
+    spaced = [
+        max(length + max(length - 1, 0) * between, 0) for length, (_, _, between) in zip(lengths, config, strict=True)
+    ]
+    sizes = [max(low, 0) + size + max(high, 0) for size, (low, high, _) in zip(spaced, config, strict=True)]
+    value = np.asarray(value).reshape((*np.shape(value), *(1,) * len(config)))
+    whole = np.broadcast_to(value, (*operand.shape[:first], *sizes)).copy()
+    places = zip(spaced, config, strict=True)
+    _window(whole, (slice(max(low, 0), max(low, 0) + size, gap + 1) for size, (low, _, gap) in places))[...] = operand
+    kept = zip(sizes, config, strict=True)
+    return _window(whole, (slice(max(-low, 0), size - max(-high, 0)) for size, (low, high, _) in kept))
 
 
 def _choice(step: Step, indices: list[Array]) -> list[Array]:
@@ -163,14 +216,21 @@ def _choice(step: Step, indices: list[Array]) -> list[Array]:
 
 def _select_n(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
     # A scalar literal may stand for an array, on both sides of the choice.
-    return chosen(indices[0], [np.broadcast_to(operand, step.output.shape) for operand in arrays])
+    cases = [
+        broadcast(operand, step.output.shape, operand.shape[: operand.ndim - len(kind.shape)])
+        for operand, kind in zip(arrays, step.inputs[1:], strict=True)
+    ]
+    return chosen(indices[0], cases)
 
 
 def chosen(which: Array, cases: Sequence[Array]) -> Array:
     """Return per element one of arrays of one shape."""
     if len(cases) == 2:
         return np.where(which, cases[1], cases[0])
-    return np.choose(which, cases) if len(cases) <= 32 else np.stack(cases)[which, *np.indices(which.shape)]
+    if len(cases) <= 32:
+        return np.choose(which, cases)
+    picked: Array = np.take_along_axis(np.stack(cases), np.broadcast_to(which, cases[0].shape)[None], 0)[0]
+    return picked
 
 
 def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
@@ -183,18 +243,20 @@ def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]
 
 
 def _dynamic_slice(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
-    return arrays[0][_clamped(indices, arrays[0].shape, step.params["slice_sizes"])]
+    return _window(arrays[0], _clamped(indices, step.inputs[0].shape, step.params["slice_sizes"]))
 
 
 def _dynamic_update_slice(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
     whole = arrays[0].copy()
-    whole[_clamped(indices, whole.shape, arrays[1].shape)] = arrays[1]
+    _window(whole, _clamped(indices, step.inputs[0].shape, step.inputs[1].shape))[...] = arrays[1]
     return whole
 
 
 def _gather(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
     (targets, inside), (operand, fill) = indices, arrays
-    return np.where(inside, operand.reshape(-1)[targets] if operand.size else fill, fill)
+    fill = fill.reshape(_with(fill, (1,) * inside.ndim, 0))
+    flat = operand.reshape(_with(operand, (-1,), len(step.inputs[0].shape)))
+    return np.where(inside, np.take(flat, targets, -1) if operand.size else fill, fill)
 
 
 def _fill(step: Step) -> Array:
@@ -228,30 +290,30 @@ def _written(step: Step, indices: list[Array]) -> list[Array]:
 
 def _scatter(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
     written, inside = indices
-    whole = arrays[0].reshape(-1).copy()
-    whole[written] = arrays[1][inside]
+    whole = arrays[0].reshape(_with(arrays[0], (-1,), len(step.inputs[0].shape))).copy()
+    whole[..., written] = arrays[1][..., inside]
     return whole.reshape(arrays[0].shape)
 
 
 MOVES: dict[str, MoveRule] = {
     "broadcast_in_dim": _one(_broadcast_in_dim),
-    "concatenate": MoveRule(lambda step, arrays, indices: np.concatenate(arrays, step.params["dimension"])),
+    "concatenate": MoveRule(_concatenate),
     "dynamic_slice": MoveRule(_dynamic_slice, lambda step: range(1, len(step.inputs))),
     "dynamic_update_slice": MoveRule(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
-    "empty": MoveRule(lambda step, arrays, indices: np.broadcast_to(arrays[0], step.output.shape), fill=_fill),
-    "empty2": MoveRule(lambda step, arrays, indices: np.broadcast_to(arrays[0], step.output.shape), fill=_fill),
-    "expand_dims": _one(lambda step, arrays: arrays.reshape(step.output.shape)),
+    "empty": MoveRule(_filled, fill=_fill),
+    "empty2": MoveRule(_filled, fill=_fill),
+    "expand_dims": _one(_as_output),
     "gather": MoveRule(_gather, lambda step: (1,), _fill, lambda step, indices: windows.of_gather(step, indices[0])),
     "pad": MoveRule(_pad),
     "reshape": _one(_reshape),
-    "rev": _one(lambda step, arrays: np.flip(arrays, step.params["dimensions"])),
+    "rev": _one(_rev),
     "scatter": MoveRule(_scatter, lambda step: (1,), prepared=_written),
     "select_n": MoveRule(_select_n, lambda step: (0,), prepared=_choice),
     "slice": _one(_slice),
     "split": MoveRule(_split),
-    "squeeze": _one(lambda step, arrays: arrays.reshape(step.output.shape)),
-    "stack": MoveRule(lambda step, arrays, indices: np.stack(arrays, step.params["axis"])),
+    "squeeze": _one(_as_output),
+    "stack": MoveRule(_stack),
     "tile": _one(lambda step, arrays: np.tile(arrays, step.params["reps"])),
-    "transpose": _one(lambda step, arrays: arrays.transpose(step.params["permutation"])),
+    "transpose": _one(lambda step, arrays: _transposed(arrays, step.params["permutation"])),
     "unstack": MoveRule(_unstack),
 }

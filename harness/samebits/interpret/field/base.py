@@ -275,8 +275,7 @@ class FieldBase:
                 else np.broadcast_to(missing, (self.ring.rows, *element.shape))
                 for element in elements
             ]
-            rows = [move([source[row] for source in sources]) for row in range(self.ring.rows)]
-            parts.append(np.stack(rows))
+            parts.append(owned(move(sources, (self.ring.rows,))))
         shadow = owned(move([element.shadow for element in elements]))
         chosen = [elements[number] for number in used]
         result = FieldElement(tuple(parts), shadow, together(element.degree for element in chosen))

@@ -8,7 +8,7 @@ the same for the same formulas in any order, and whatever it is, it cancels wher
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import NearTie, NotCovered
-from samebits.interpret.data_movement import chosen
+from samebits.interpret.data_movement import broadcast, by_index, chosen
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
 from samebits.interpret.field.base import unknown_of
@@ -38,7 +38,8 @@ def reduced(sign: int) -> Rule:
             raise NotCovered(f"{step} looks for the best of nothing")
         kept = [dim for dim in range(len(x.shape)) if dim not in axes]
         shape = (*(x.shape[dim] for dim in kept), math.prod(x.shape[axis] for axis in axes))
-        rows = field.moved([x], lambda arrays: arrays[0].transpose([*kept, *axes]).reshape(shape), step.output)
+        index = np.arange(x.shadow.size).reshape(x.shape).transpose([*kept, *axes]).reshape(shape)
+        rows = field.moved([x], by_index(index), step.output)
         return best_of(field, step, rows, sign)
 
     return rule
@@ -47,9 +48,11 @@ def reduced(sign: int) -> Rule:
 def of_two(field: FieldBase, step: Step, x: FieldElement, y: FieldElement, sign: int) -> FieldElement:
     """The larger or the smaller of two elements that broadcast, where they may be too close."""
     shape = np.broadcast_shapes(x.shape, y.shape)
-    both = field.moved(
-        [x, y], lambda arrays: np.stack([np.broadcast_to(array, shape) for array in arrays], -1), step.output
-    )
+
+    def beside(arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
+        return np.stack([broadcast(array, shape, several) for array in arrays], -1)
+
+    both = field.moved([x, y], beside, step.output)
     return best_of(field, step, both, sign)
 
 
@@ -59,7 +62,11 @@ def best_of(field: FieldBase, step: Step, rows: FieldElement, sign: int) -> Fiel
         raise NotCovered(f"{step} orders numbers of which one is NaN")
     field.decided(step, rows)
     place = np.argmax(sign * rows.shadow, -1)[..., None]
-    best = field.moved([rows], lambda arrays: np.take_along_axis(arrays[0], place, -1)[..., 0], step.output)
+
+    def at_place(arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
+        return np.take_along_axis(arrays[0], np.broadcast_to(place, (*several, *place.shape)), -1)[..., 0]
+
+    best = field.moved([rows], at_place, step.output)
     equal = np.all(rows.parts[0] == best.parts[0][..., None], 0)
     with np.errstate(invalid="ignore"):
         gaps = np.abs(rows.shadow - best.shadow[..., None])
@@ -110,9 +117,11 @@ def _comparison(true_for: tuple[int, ...], *, nan: bool = False) -> Rule:
 
 def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> FieldElement:
     """Per element one of several values of one shape, or scalars."""
-    return field.moved(
-        cases, lambda arrays: chosen(which, [np.broadcast_to(array, which.shape) for array in arrays]), step.output
-    )
+
+    def by_case(arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
+        return chosen(which, [broadcast(array, which.shape, several) for array in arrays])
+
+    return field.moved(cases, by_case, step.output)
 
 
 def _extreme(sign: int) -> Rule:
