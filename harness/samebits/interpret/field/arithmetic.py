@@ -92,12 +92,41 @@ def _hidden(field: FieldBase, element: FieldElement) -> FieldElement:
     latest = next((hidden for known, hidden in field.hidden if known is element), None)
     if latest is not None:
         return latest
-    hidden = unknown_of(field, "factor", element, element.shadow, odd=True, fixed=((0.0, 0.0),))
+    hidden = _unknown_but_for_twos(field, "factor", element, 1, ((0.0, 0.0),))
     finite = np.isfinite(element.shadow)
     parts = tuple(np.where(finite, *both) for both in zip(hidden.parts, element.parts, strict=True))
     result = replace(element, parts=parts, degree=hidden.degree)
     field.hidden.append((element, result))
     return result
+
+
+def _unknown_but_for_twos(
+    field: FieldBase, name: str, element: FieldElement, power: int, fixed: tuple[tuple[float, float], ...]
+) -> FieldElement:
+    """An unknown function f of an element, with f(-x) = -f(x) and f(2 x) = f(x) times a power of two.
+
+    The power of two is that of the number of the case; numbers that are often met lie far from its borders.
+    """
+    known = np.isfinite(element.shadow) & (element.shadow != 0)
+    places = np.floor(np.log2(np.where(known, np.abs(element.shadow), 1.0) * _BORDER)).clip(-1000, 1000)
+    scaled_down = _by_twos(field, element, -places)
+    hidden = unknown_of(field, name, scaled_down, scaled_down.shadow**power, odd=True, fixed=fixed)
+    return _by_twos(field, hidden, power * places)
+
+
+_BORDER = 1.37
+"""No simple fraction or root is a power of two below it."""
+
+
+def _by_twos(field: FieldBase, element: FieldElement, places: Array) -> FieldElement:
+    """An element times powers of two, as which its degree stays."""
+    unique, at = np.unique(places, return_inverse=True)
+    numbers = np.ldexp(1.0, unique.astype(int))
+    parts = tuple(
+        field.ring.multiply(part, field.everywhere(residues.from_floats(numbers, p)[at.reshape(places.shape)]), p)
+        for part, p in zip(element.parts, field.primes, strict=False)
+    )
+    return replace(element, parts=parts, shadow=element.shadow * numbers[at.reshape(places.shape)])
 
 
 def product(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
@@ -111,7 +140,7 @@ def product(field: FieldBase, first: FieldElement, second: FieldElement) -> Fiel
 def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElement:
     """One over an element."""
     if field.deep and element.degree.largest and np.all(np.isfinite(element.shadow) & (element.shadow != 0)):
-        result = unknown_of(field, "reciprocal", element, 1 / element.shadow, odd=True)
+        result = _unknown_but_for_twos(field, "reciprocal", element, -1, ((1.0, 1.0),))
         return reaching(result, scaled(element, result.shadow))
     vanish = field.ring.vanishes(element.parts[0])
     zero = element.shadow == 0
@@ -463,9 +492,26 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
         if 2 * powers[0] == int(2 * powers[0]):
             return power(field, step, root(field, x), int(2 * powers[0]))
     shadow = shadows(step, x, y)
+    below = (y.shadow < 0) & (x.shadow > 0) & (y.degree.largest == 0)
+    above = replace(
+        y, parts=_where(below, negative(field, y).parts, y.parts), shadow=np.where(below, -y.shadow, y.shadow)
+    )
     degree = together((x.degree, y.degree))
-    result = reaching(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), sensitive(step, shadow, x, y))
-    return field.settled(result, [x, y])
+    result = field.unknown("pow", [x.parts[0], above.parts[0]], np.where(below, 1 / shadow, shadow), degree)
+    if below.any():
+        # One over the power of the opposite exponent, as a compiler writes `x / c**y`.
+        one = constant(field, 1.0, result)
+        safe = replace(result, parts=_where(below, result.parts, one.parts), shadow=np.where(below, result.shadow, 1.0))
+        inverse = reciprocal(field, step, safe)
+        parts = _where(below, inverse.parts, result.parts)
+        result = replace(result, parts=parts, shadow=shadow, degree=together((result.degree, inverse.degree)))
+    zero = (y.shadow == 0) & (y.degree.largest == 0)
+    result = replace(result, parts=_where(zero, constant(field, 1.0, result).parts, result.parts))
+    return field.settled(reaching(result, sensitive(step, shadow, x, y)), [x, y])
+
+
+def _where(condition: Array, parts: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
+    return tuple(np.where(condition, *both) for both in zip(parts, others, strict=True))
 
 
 _ODD = ("asin", "asinh", "atan", "atanh", "bessel_i1e", "erf", "erf_inv", "sin", "sinh", "tan")

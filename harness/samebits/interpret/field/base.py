@@ -185,7 +185,7 @@ class FieldBase:
         seed: names what the random points depend on.
         vanishing: whether exponentials that underflow in float64 at the numbers of the case count as zero.
         deep: whether a factor that is a product itself is an unknown function of its value, as are exponentials and
-            reciprocals: degrees stay small however many layers there are, and sums alone keep their laws.
+            reciprocals: degrees stay small however many layers there are; sums and factors of two keep their laws.
     """
 
     name = "field"

@@ -103,3 +103,20 @@ def test_other_laws_are_left_to_other_domains() -> None:
     rows = RANDOM.standard_normal((LAYERS, WIDTH)).astype(np.float32)
     question = asked(lambda x, w: times(x, w, True), lambda x, w: times(x, w, False), X, rows)
     assert not proof.by_deep_domain(question, "") and proof.identity(question)["out"].equal
+
+
+@pytest.mark.parametrize("factor", [2.0, -0.5, 4.0, 3.0])
+def test_powers_of_two_pass_through_products(factor: float) -> None:
+    """As where `square` has the gradient `g (2 x)` for `(2 g) x`; another factor is another unknown function."""
+
+    def times(x: jax.Array, rows: jax.Array, before: float, after: float) -> jax.Array:
+        def body(total: jax.Array, row: jax.Array) -> tuple[jax.Array, None]:
+            inner = before * (x * row)
+            return total + after * (inner * (row + x) + 1 / (after * jnp.exp(inner / before))), None
+
+        return jax.lax.scan(body, jnp.zeros_like(x), rows)[0]
+
+    rows = RANDOM.standard_normal((LAYERS, WIDTH)).astype(np.float32)
+    for after, equal in ((factor, factor != 3), (2 * factor, False)):
+        question = asked(lambda x, w: times(x, w, factor, 1.0), lambda x, w, a=after: times(x, w, 1.0, a), X, rows)
+        assert bool(proof.by_deep_domain(question, "")) == equal

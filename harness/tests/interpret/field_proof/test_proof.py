@@ -48,6 +48,11 @@ def softmax(x: Array, *, shift: bool = True, over: int = 6, below: bool = True) 
     return powers / (powers if below else jnp.exp(x))[:, :over].sum(-1, keepdims=True)
 
 
+def powers(sign: int, first: int = 0) -> Array:
+    """Frequencies, as of rotary positions."""
+    return 5e5 ** (sign * jnp.arange(first, 6 + first) / 6)
+
+
 def norm(x: Array, epsilon: float = 1e-6, over: int = 6, power: float = -0.5) -> Array:
     return x * ((x * x).sum(-1, keepdims=True) / over + epsilon) ** power
 
@@ -100,6 +105,8 @@ TRUE: dict[str, tuple[Function, Function]] = {
     "(x y)^2": (lambda x, y: (x * y) ** 2, lambda x, y: x * x * jnp.square(y)),
     "whole powers": (lambda x, y: x**7 / y**3, lambda x, y: (x * x) ** 3 * x * y**-4 * y),
     "half powers": (lambda x, y: x**-1.5, lambda x, y: lax.rsqrt(x) / x),
+    "x / c^k = x c^-k": (lambda x, y: x / powers(1), lambda x, y: x * powers(-1)),
+    "c^0 = 1": (lambda x, y: x[:, 0] + y[:, 0], lambda x, y: x[:, 0] + y[:, 0] * powers(-1)[0]),
     "rsqrt": (lambda x, y: lax.rsqrt(x + y), lambda x, y: 1 / jnp.sqrt(y + x)),
     "sqrt(x)^2 = x": (lambda x, y: jnp.sqrt(x) * y * jnp.sqrt(x), lambda x, y: x * y),
     "a product of roots": (lambda x, y: jnp.prod(jnp.sqrt(x[:2]), 0), lambda x, y: jnp.sqrt(x[1]) * jnp.sqrt(x[0])),
@@ -207,6 +214,8 @@ FALSE: dict[str, tuple[Function, Function]] = {
     "a temperature of 8 for its root": (lambda x, y: softmax(x / root8()), lambda x, y: softmax(x / 8)),
     "an exponent off by one": (lambda x, y: x**7, lambda x, y: x**6),
     "a half power off": (lambda x, y: x**-1.5, lambda x, y: x**-0.5 / jnp.sqrt(x)),
+    "c^k for c^-k": (lambda x, y: x / powers(1), lambda x, y: x * powers(1)),
+    "a step off in c^-k": (lambda x, y: x / powers(1), lambda x, y: x * powers(-1, first=1)),
     "tanh(x) for tanh(2 x)": (lambda x, y: jnp.tanh(x), lambda x, y: 2 * jax.nn.sigmoid(x) - 1),
     "relu for silu": (lambda x, y: jax.nn.silu(x), lambda x, y: jax.nn.relu(x)),
     "an exclusive sum": (lambda x, y: scanned(x), lambda x, y: scanned(x, exclusive=True)),
