@@ -120,13 +120,15 @@ _BORDER = 1.37
 
 def _by_twos(field: FieldBase, element: FieldElement, places: Array) -> FieldElement:
     """An element times powers of two, as which its degree stays."""
-    unique, at = np.unique(places, return_inverse=True)
-    numbers = np.ldexp(1.0, unique.astype(int))
+    if not places.size:
+        return element
+    low, high = int(places.min()), int(places.max())
+    numbers, index = np.ldexp(1.0, np.arange(low, high + 1)), (places - low).astype(np.intp)
     parts = tuple(
-        field.ring.multiply(part, field.everywhere(residues.from_floats(numbers, p)[at.reshape(places.shape)]), p)
+        field.ring.multiply(part, field.everywhere(residues.from_floats(numbers, p)[index]), p)
         for part, p in zip(element.parts, field.primes, strict=False)
     )
-    return replace(element, parts=parts, shadow=element.shadow * numbers[at.reshape(places.shape)])
+    return replace(element, parts=parts, shadow=element.shadow * numbers[index])
 
 
 def product(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
