@@ -14,7 +14,7 @@ from samebits.interpret.field_proof.proof import LAYERS
 from samebits.interpret.field_proof.result import ENOUGH
 from tests.interpret.executed import asked
 
-DEPTH, WIDTH = 3 * LAYERS, 4
+DEPTH, WIDTH = 5 * LAYERS // 2, 4
 RANDOM = np.random.default_rng(7)
 X = RANDOM.standard_normal((3, WIDTH)).astype(np.float32)
 WEIGHTS = (RANDOM.standard_normal((DEPTH, 2, WIDTH, WIDTH)) / 2).astype(np.float32)
