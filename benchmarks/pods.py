@@ -2,9 +2,10 @@
 
 Run as `python benchmarks/pods.py [PARTITIONS ...]`; by default 16, 64 and 256, each in a process of its own. The step
 of `examples/pod/llama.py`, with the structure of Llama-3.1-405B and scaled widths, is compiled for a slice of tpu7x;
-with `--model deepseek` that of `examples/pod/deepseek.py`, with the structure of DeepSeek-V3; with `--explicit` on a
-mesh whose axes are explicit. The optimised program of all partitions is run on the CPU beside what was written, on one
-device, and both are compared in finite fields. It prints seconds, memory and what is equal; it asserts nothing.
+with `--model deepseek` that of `examples/pod/deepseek.py`, with the structure of DeepSeek-V3; for 8 partitions with
+`--model llama3.1-405b` MaxText's own (`examples/pod/maxtext_models.py`); with `--explicit` on a mesh of explicit axes.
+The optimised program of all partitions is run on the CPU beside what was written, on one device, and both are compared
+in finite fields. It prints seconds, memory and what is equal; it asserts nothing.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
@@ -35,6 +36,7 @@ from samebits.host import environment
 from samebits.interpret.field_proof import proof
 from samebits.interpret.problem import Input, Question
 from samebits.schema.meshes import Mode
+from samebits.schema.target import Target
 
 SLICES = {8: "2x2x1", 16: "2x2x2", 64: "2x4x4", 128: "4x4x4", 256: "4x4x8", 512: "4x8x8"}
 """By partitions, two on each chip: the slice of tpu7x."""
@@ -52,8 +54,12 @@ SETTINGS = {
     ("deepseek", 128): ("fsdp*_expert8", (128, 2)),
     ("deepseek", 256): ("fsdp*_expert8", (256, 2)),
     ("deepseek", 512): ("fsdp*_expert16", (512, 2)),
+    ("llama3.1-405b", 8): ("fsdp*_tensor2_context2", (8, 16)),
 }
 """By model and partitions: the mesh, and batch and length of the tokens."""
+
+MAXTEXT = ("llama3.1-405b",)
+"""The names of MaxText's own models."""
 
 
 class Laps:
@@ -93,29 +99,47 @@ def drawn(model: Any, shape: tuple[int, int]) -> Iterator[tuple[str, np.ndarray]
             yield name, (random.standard_normal(kind.shape) / 5).astype(np.float32)
 
 
+class Forms(NamedTuple):
+    """A step traced for one device and for a mesh, and its flat arguments by name."""
+
+    written: Any
+    sharded: Any
+    mesh: Any
+    arguments: dict[str, np.ndarray]
+    layers: int
+
+
+def forms(name: str, target: Target, layout: str, shape: tuple[int, int], mode: Mode) -> Forms:
+    """Trace the step of a model."""
+    mesh = target_mesh(target, layout, mode)
+    if name in MAXTEXT:
+        return Forms(*importlib.import_module("maxtext_models").forms(name, shape, mesh.size, layout, mode))
+    model = importlib.import_module(name)
+    written = jax.jit(model.step).trace(*types(model, shape))
+    with jax.set_mesh(mesh):
+        sharded = jax.jit(model.step).trace(*types(model, shape, mesh))
+    return Forms(written, sharded, mesh, dict(drawn(model, shape)), model.LAYERS)
+
+
 def pod(name: str, partitions: int, mode: Mode) -> None:
     """Compile, run and prove the step of a model for a number of partitions."""
     environment.prepare()
-    model = importlib.import_module(name)
     layout, shape = SETTINGS[name, partitions]
-    target, laps = f"tpu7x:{SLICES[partitions]}", Laps()
-    print(f"{name}, {partitions} partitions, {target}, {layout} ({mode}), {model.LAYERS} layers")
-    mesh = target_mesh(target, layout, mode)
-    written = jax.jit(model.step).trace(*types(model, shape))
-    with jax.set_mesh(mesh):
-        traced = jax.jit(model.step).trace(*types(model, shape, mesh))
-    lowered = lower_traced(traced, mesh=mesh, target=target, label="the step")
+    target, laps = Target(name=f"tpu7x:{SLICES[partitions]}"), Laps()
+    written, sharded, mesh, arguments, layers = forms(name, target, layout, shape, mode)
+    print(f"{name}, {partitions} partitions, {target.name}, {layout} ({mode}), {layers} layers")
+    lowered = lower_traced(sharded, mesh=mesh, target=target, label="the step")
     laps.end("traced")
-    program = RunnableProgram.of(compile_lowered(lowered, {}), traced, lowered.taken, mesh)
+    program = RunnableProgram.of(compile_lowered(lowered, {}), sharded, lowered.taken, mesh)
     laps.end("compiled for the slice")
-    names, arrays = zip(*drawn(model, shape), strict=True)
+    arrays = list(arguments.values())
     compiled = jax.make_jaxpr(lambda *flat: [output[0] for output in program(*flat)])(*arrays)
     laps.end("translated")
     ours, theirs = (jax.jit(jaxpr_as_fun(each))(*arrays) for each in (compiled, written.jaxpr))
-    apart = max(float(jnp.max(jnp.abs(a - b)) / jnp.max(jnp.abs(b))) for a, b in zip(ours, theirs, strict=True))
+    apart = max(float(jnp.max(jnp.abs(a - b)) / (jnp.max(jnp.abs(b)) or 1)) for a, b in zip(ours, theirs, strict=True))
     laps.end(f"run; outputs differ by at most {apart:.1g} of their largest element")
     outputs = ["out" + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(written.out_info)]
-    inputs = [Input(name, array) for name, array in zip(names, arrays, strict=True)]
+    inputs = [Input(name, array) for name, array in arguments.items()]
     shown = proof.by_deep_domain(Question(written.jaxpr, compiled, inputs, outputs), "pod")
     error = max((each.proofs[name].log2_error for name, each in shown.items()), default=0.0)
     laps.end(f"formulas: {len(shown)} of {len(outputs)} outputs are the same, error probability 2^{error:.0f}")
@@ -125,9 +149,12 @@ def main() -> None:
     """Run each number of partitions in a process of its own."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("partitions", nargs="*", type=int, choices=SLICES, default=[16, 64, 256])
-    parser.add_argument("--model", choices=("llama", "deepseek"), default="llama")
+    parser.add_argument("--model", choices=sorted({name for name, _ in SETTINGS}), default="llama")
     parser.add_argument("--explicit", action="store_const", dest="mode", const="explicit", default="auto")
     asked = parser.parse_args()
+    for number in asked.partitions:
+        if (asked.model, number) not in SETTINGS:
+            parser.error(f"no mesh is known for {asked.model} on {number} partitions")
     if len(asked.partitions) == 1:
         pod(asked.model, asked.partitions[0], asked.mode)
         return
