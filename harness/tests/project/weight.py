@@ -40,7 +40,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "functions": Weight(9, 1_800, "run_compiled"),
     "hlo": Weight(16, 2_990, "comparisons of a TPU's sorts are keys, which fields decide"),
     "host": Weight(29, 4_090, "a limit of time, and memory that is kept for large arrays"),
-    "interpret": Weight(54, 14_340, "a deep domain, in which factors of two keep their laws"),
+    "interpret": Weight(54, 14_350, "a deep domain, in which factors of two keep their laws"),
     "numerics": Weight(7, 730),
     "programs": Weight(18, 4_200),
     "prove": Weight(7, 1_550),
