@@ -23,6 +23,7 @@ from samebits.interpret.field.element import (
     DOUBTFUL,
     FINITE,
     MEANT,
+    TIE,
     DegreeBounds,
     FieldElement,
     added,
@@ -107,7 +108,8 @@ def _unknown_but_for_twos(
 
     The power of two is that of the number of the case; numbers that are often met lie far from its borders.
     """
-    known = np.isfinite(element.shadow) & (element.shadow != 0)
+    with np.errstate(invalid="ignore"):
+        known = np.isfinite(element.shadow) & (np.abs(element.shadow) > TIE * element.size)  # others are noise
     places = np.floor(np.log2(np.where(known, np.abs(element.shadow), 1.0) * _BORDER)).clip(-1000, 1000)
     scaled_down = _by_twos(field, element, -places)
     hidden = unknown_of(field, name, scaled_down, scaled_down.shadow**power, odd=True, fixed=fixed)

@@ -153,7 +153,7 @@ def unknown_of(
         odd, even: f(-x) = -f(x), or f(x).
         fixed: arguments at which its value is known exactly.
     """
-    flip: NDArray[np.bool_] = (x.shadow < 0) if odd or even else np.zeros(x.shape, bool)
+    flip = _turned(x.parts[0], field.primes[0]) if odd or even else np.zeros(x.shape, bool)
     key = np.where(flip, residues.negate(x.parts[0], field.primes[0]), x.parts[0])
     result = field.unknown(name, [key], shadow, x.degree)
     parts = list(result.parts)
@@ -165,6 +165,17 @@ def unknown_of(
             parts[level] = np.where(at, residue_of(field, known, level, x), parts[level])
     new = np.where(np.all(field.ring.vanishes(x.parts[0]), 0), MEANT, FINITE)  # as the logarithm of a zero
     return field.settled(FieldElement(tuple(parts), shadow, result.degree), [x], new=new)
+
+
+def _turned(rows: Array, p: int) -> NDArray[np.bool_]:
+    """Tell which of an element and its negative is turned around: by residues, since numbers near zero are noise."""
+    turned: NDArray[np.bool_] = rows[0] > p // 2
+    rest = rows[0] == 0
+    for row in rows[1:]:
+        if not rest.any():
+            break
+        turned, rest = turned | (rest & (row > p // 2)), rest & (row == 0)
+    return turned
 
 
 def residue_of(field: FieldBase, value: float, level: int, like: FieldElement) -> Array:

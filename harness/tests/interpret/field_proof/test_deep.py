@@ -120,3 +120,19 @@ def test_powers_of_two_pass_through_products(factor: float) -> None:
     for after, equal in ((factor, factor != 3), (2 * factor, False)):
         question = asked(lambda x, w: times(x, w, factor, 1.0), lambda x, w, a=after: times(x, w, 1.0, a), X, rows)
         assert bool(proof.by_deep_domain(question, "")) == equal
+
+
+def test_numbers_that_cancel_have_no_sign() -> None:
+    """The sums are other formulas of equal numbers: their difference is noise, whose sign is that of an order."""
+
+    def times(x: jax.Array, rows: jax.Array, others: jax.Array, halves: bool) -> jax.Array:
+        def body(total: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            parts = x * row[0]
+            whole = parts[:, ::2].sum(-1) + parts[:, 1::2].sum(-1) if halves else parts.sum(-1)
+            return total + (whole - (x * row[1]).sum(-1))[:, None] * jnp.sin(x * row[1]), None
+
+        return jax.lax.scan(body, jnp.zeros_like(x), (rows, others))[0]
+
+    rows = RANDOM.standard_normal((LAYERS, WIDTH)).astype(np.float32)
+    question = asked(lambda *a: times(*a, False), lambda *a: times(*a, True), X, rows, rows.copy())
+    assert proof.by_deep_domain(question, "")
