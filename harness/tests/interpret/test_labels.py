@@ -173,7 +173,9 @@ def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         patch.setattr(
             LabelDomain,
             "moved",
-            lambda self, values, move, kind: MOVED(self, values, lambda arrays: np.roll(move(arrays), 1), kind),
+            lambda self, values, move, kind: MOVED(
+                self, values, lambda arrays, several=(): np.roll(move(arrays), 1), kind
+            ),
         )
         assert not moves_as_labelled(turn, args)
 

@@ -134,5 +134,5 @@ def test_numbers_that_cancel_have_no_sign() -> None:
         return jax.lax.scan(body, jnp.zeros_like(x), (rows, others))[0]
 
     rows = RANDOM.standard_normal((LAYERS, WIDTH)).astype(np.float32)
-    question = asked(lambda *a: times(*a, False), lambda *a: times(*a, True), X, rows, rows.copy())
+    question = asked(lambda x, w, v: times(x, w, v, False), lambda x, w, v: times(x, w, v, True), X, rows, rows.copy())
     assert proof.by_deep_domain(question, "")
