@@ -501,11 +501,13 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
         y, parts=_where(below, negative(field, y).parts, y.parts), shadow=np.where(below, -y.shadow, y.shadow)
     )
     degree = together((x.degree, y.degree))
-    result = field.unknown("pow", [x.parts[0], above.parts[0]], np.where(below, 1 / shadow, shadow), degree)
+    with np.errstate(all="ignore"):
+        numbers = np.where(below, 1 / shadow, shadow)
+    result = field.unknown("pow", [x.parts[0], above.parts[0]], numbers, degree)
     if below.any():
         # One over the power of the opposite exponent, as a compiler writes `x / c**y`.
-        one = constant(field, 1.0, result)
-        safe = replace(result, parts=_where(below, result.parts, one.parts), shadow=np.where(below, result.shadow, 1.0))
+        unit = constant(field, 1.0, result)
+        safe = replace(result, parts=_where(below, result.parts, unit.parts), shadow=np.where(below, result.shadow, 1.0))
         inverse = reciprocal(field, step, safe)
         parts = _where(below, inverse.parts, result.parts)
         result = replace(result, parts=parts, shadow=shadow, degree=together((result.degree, inverse.degree)))
