@@ -507,8 +507,8 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
     if below.any():
         # One over the power of the opposite exponent, as a compiler writes `x / c**y`.
         unit = constant(field, 1.0, result)
-        safe = replace(result, parts=_where(below, result.parts, unit.parts), shadow=np.where(below, result.shadow, 1.0))
-        inverse = reciprocal(field, step, safe)
+        parts = _where(below, result.parts, unit.parts)
+        inverse = reciprocal(field, step, replace(result, parts=parts, shadow=np.where(below, numbers, 1.0)))
         parts = _where(below, inverse.parts, result.parts)
         result = replace(result, parts=parts, shadow=shadow, degree=together((result.degree, inverse.degree)))
     zero = (y.shadow == 0) & (y.degree.largest == 0)
