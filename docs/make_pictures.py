@@ -146,7 +146,7 @@ def terminal(document: Document) -> str:
 
 def report(document: Document) -> str:
     """The HTML report of a command."""
-    return html_page([section_of(document)], "samebits")
+    return html_page([section_of(document)], "samebits check")
 
 
 def shown(page: Page) -> Shown:

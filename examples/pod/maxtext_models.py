@@ -1,14 +1,14 @@
-"""MaxText's own models and train step, unmodified: its configurations, with scaled widths, and its sharding rules.
+"""MaxText's own code of a model and of its train step, with scaled widths and a changed configuration.
 
 For Python 3.12, with `requirements_maxtext.txt`. The step is the one that MaxText's `train_compile` compiles, on a mesh
-of devices that are described only. Attention is `dot_product`, since kernels (Pallas) are not run, dtypes are float32;
-positions are not scaled and the optimizer is `adam_pax`: of those of the model fields do not follow what is compiled.
-Random state, which no operation of the step reads, is fixed.
+of devices that are described only. Attention is `dot_product`, since Pallas kernels are not run; dtypes are float32;
+rotary positions are not scaled, and the optimizer is `adam_pax`: proofs do not follow what is compiled of the model's
+own. Random state, which no operation of the step reads, is fixed.
 """
 
 import os
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 os.environ.setdefault("DECOUPLE_GCLOUD", "TRUE")
 
@@ -53,16 +53,6 @@ RANDOM = "['rngs']"
 
 COUNT = 20
 """How many steps were taken: the learning rate of the first is 0."""
-
-
-class Forms(NamedTuple):
-    """A step traced for one device and for a mesh, and flat arguments by name."""
-
-    written: Any
-    traced: Any
-    mesh: Mesh
-    arguments: dict[str, np.ndarray]
-    layers: int
 
 
 def configured(model: str, shape: tuple[int, int], partitions: int, changed: dict[str, Any]) -> Any:
@@ -130,12 +120,16 @@ def drawn(types: dict[str, Any], vocabulary: int) -> dict[str, np.ndarray]:
     return {name: values_of(name, kind) for name, kind in types.items()}
 
 
-def forms(model: str, shape: tuple[int, int], partitions: int, layout: str, mode: str, **changed: Any) -> Forms:
-    """Return both forms of the step of a model, for a layout such as `fsdp*_tensor2`, whose star is the rest."""
-    changed["shard_mode"] = mode
+def forms(model: str, shape: tuple[int, int], partitions: int, layout: str, mode: str) -> tuple[Any, ...]:
+    """Return a step traced for one device and for a mesh, the mesh, flat arguments by name, and the number of layers.
+
+    Args:
+        layout: such as `fsdp*_tensor2`, whose star is the rest of the devices.
+    """
+    changed: dict[str, Any] = {"shard_mode": mode}
     axes = {f"ici_{axis}_parallelism": int(size) for axis, size in re.findall(r"([a-z]+)(\d+)", layout)}
     alone, spread = configured(model, shape, 1, changed), configured(model, shape, partitions, changed | axes)
     mesh = train_compile.get_topology_mesh(spread)
     single = Mesh(maxtext_utils.create_device_mesh(alone, jax.devices()[:1]), alone.mesh_axes)
     (written, _), (sharded, types) = traced(alone, single), traced(spread, mesh)
-    return Forms(written, sharded, mesh, drawn(types, alone.vocab_size), alone.num_decoder_layers)
+    return written, sharded, mesh, drawn(types, alone.vocab_size), alone.num_decoder_layers

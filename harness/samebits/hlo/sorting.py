@@ -145,12 +145,12 @@ def _unless_tied(computation: HloComputation, tied: int, rest: int, less: int) -
     """Return the keys of a comparison by one, which is one by the rest where neither side is less."""
     test, first, last = computation.instructions[tied], _keys(computation, less), _keys(computation, rest)
     both = list(test.operand_ids)
-    if (test.opcode, test.comparison_direction) != ("compare", "EQ") or less not in both or None in (first, last):
+    if (test.opcode, test.comparison_direction) != ("compare", "EQ") or less not in both or not (first and last):
         return None
     both.remove(less)
     # Parameters 2i and 2i + 1 are the two sides of operand i.
     swapped = _form(computation, less, lambda side: side) == _form(computation, both[0], lambda side: side ^ 1)
-    return [*first, *last] if first and last and swapped else None
+    return [*first, *last] if swapped else None
 
 
 def _compared(computation: HloComputation, inst: Instruction) -> _Key | None:

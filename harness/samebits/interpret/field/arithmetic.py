@@ -117,11 +117,11 @@ def _unknown_but_for_twos(
 
 
 _BORDER = 1.37
-"""No simple fraction or root is a power of two below it."""
+"""Times this, no simple fraction or root is close to a power of two."""
 
 
 def _by_twos(field: FieldBase, element: FieldElement, places: Array) -> FieldElement:
-    """An element times powers of two, as which its degree stays."""
+    """Return an element times powers of two, which leave its degree as it is."""
     if not places.size:
         return element
     low, high = int(places.min()), int(places.max())
