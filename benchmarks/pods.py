@@ -3,7 +3,8 @@
 Run as `python benchmarks/pods.py [PARTITIONS ...]`; by default 16, 64 and 256, each in a process of its own. The step
 of `examples/pod/llama.py`, with the structure of Llama-3.1-405B and scaled widths, is compiled for a slice of tpu7x;
 with `--model deepseek` that of `examples/pod/deepseek.py`, with the structure of DeepSeek-V3, and with `--model
-llama3.1-405b` MaxText's own (`examples/pod/maxtext_models.py`), both for 8; with `--explicit` on a mesh of explicit axes.
+llama3.1-405b` MaxText's own (`examples/pod/maxtext_models.py`), both for 8 by default; with `--explicit` on a mesh of
+explicit axes.
 The optimised program of all partitions is run on the CPU beside what was written, on one device, and both are compared
 in finite fields. It prints seconds, memory and what is equal; it asserts nothing.
 """
