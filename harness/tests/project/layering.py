@@ -39,6 +39,7 @@ FLOORS = (
     ("cluster",),
     ("report",),
     ("functions",),
+    ("properties",),
     ("cli", "testing"),
     ("__main__",),
 )

@@ -1,0 +1,1 @@
+"""A row's bits must not depend on its batch."""
