@@ -20,6 +20,9 @@ from samebits.numerics.bits import same_bits as same_bits
 from samebits.programs.implementations import implementation as implementation
 from samebits.programs.like import like as like
 from samebits.programs.plan import Request as Request
+from samebits.properties.batch_invariance import BatchInvariance as BatchInvariance
+from samebits.properties.batch_invariance import assert_batch_invariant as assert_batch_invariant
+from samebits.properties.batch_invariance import batch_invariance as batch_invariance
 from samebits.schema.case import Arg as Arg
 from samebits.schema.case import AxisSize as AxisSize
 from samebits.schema.case import Case as Case

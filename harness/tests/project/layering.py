@@ -86,6 +86,7 @@ JAX_AT_IMPORT = (
     "train/trainer",
     "train/taps",
     "train/trace_step",
+    "properties/row_movement",
     "engine/check_work",
     "bisect/program_text",
     "bisect/smallest_program",

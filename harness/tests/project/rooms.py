@@ -59,6 +59,7 @@ THROUGH = {
     "programs/test_inputs.py": ("numerics/seeds",),
     "programs/test_program_cache.py": ("host/cache_keys",),
     "testing/test_plugin.py": ("testing/pair_tests", "testing/properties", "testing/session"),
+    "properties/test_batch_invariance.py": ("properties/row_batch", "properties/row_movement"),
     "interpret/field_proof/test_proof.py": ("interpret/inner_equations",),
     "interpret/test_interpreter.py": ("interpret/domain", "interpret/dot_general"),
     "check/test_worst_element.py": ("schema/difference",),

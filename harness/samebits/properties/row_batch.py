@@ -1,0 +1,323 @@
+"""A function of a batch: which of its arrays have the rows, and the batches that are made of others' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samebits.errors import NotCovered, RequestError
+from samebits.interpret.equation import Array, is_key
+from samebits.programs.implementations import parameters_of
+from samebits.programs.like import is_array
+from samebits.user_errors import one_line
+
+CANDIDATES = 6
+"""Of so many arguments it is tried which have the rows; of more, their names are asked for."""
+
+ZEROS = -1
+"""The place of a row of zeros in an order of rows."""
+
+
+class BatchChange(NamedTuple):
+    """A batch made of another's rows.
+
+    Args:
+        text: what is changed, in words.
+        order: for each row of the changed batch, which row of the first it is; -1 for zeros.
+        rows: the positions in the changed batch that are compared with the rows that they are.
+        factor: by which the floats of all other rows are multiplied.
+    """
+
+    text: str
+    order: tuple[int, ...]
+    rows: tuple[int, ...]
+    factor: int = 1
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Return the positions of replaced rows, where the compared ones are where they were."""
+        if any(self.order[at] != at for at in self.rows) or len(self.rows) == len(self.order):
+            return ()
+        return tuple(at for at in range(len(self.order)) if at not in self.rows)
+
+    def of_others(self) -> BatchChange:
+        """Return the change by which the replaced rows are compared with what they were."""
+        return self._replace(order=tuple(range(len(self.order))), rows=self.others)
+
+    def padded(self, size: int) -> BatchChange:
+        """Return the same rows in a batch of another size, padded with zeros."""
+        return self._replace(order=(*self.order, *[ZEROS] * (size - len(self.order))))
+
+
+class RowAxis(NamedTuple):
+    """Where the rows of a batch lie in a value: `width` neighbours along a dimension are a row's."""
+
+    dimension: int
+    width: int
+
+    def rows(self, array: Any, rows: Sequence[int], *, inner: bool = False) -> Array:
+        """Take rows out of an array; with `inner` those of one row are apart, and a batch's lie together."""
+        array, at = on_host(array), self.dimension
+        count = array.shape[at] // self.width
+        steps = [
+            np.arange(self.width) * count + row if inner else np.arange(self.width) + row * self.width for row in rows
+        ]
+        return np.take(array, np.concatenate(steps), axis=at)
+
+
+def on_host(value: Any) -> Array:
+    """Return an array on the host; of random keys their data."""
+    import jax
+
+    return np.asarray(jax.random.key_data(value) if is_key(getattr(value, "dtype", None)) else value)
+
+
+def row_axis(shape: Sequence[int], other: Sequence[int], sizes: tuple[int, int]) -> RowAxis | None:
+    """Return where rows lie in a value that has these shapes at two batch sizes; None where it has no such axis.
+
+    Raises:
+        NotCovered: several dimensions differ, or one that is not a multiple of the batch.
+    """
+    differing = [n for n, pair in enumerate(zip(shape, other, strict=False)) if pair[0] != pair[1]]
+    if len(shape) == len(other) and not differing:
+        return None
+    if len(shape) == len(other) and len(differing) == 1:
+        at = differing[0]
+        width, rest = divmod(shape[at], sizes[0])
+        if not rest and width and width * sizes[1] == other[at]:
+            return RowAxis(at, width)
+    raise NotCovered(f"shapes {list(shape)} and {list(other)} at batches of {sizes[0]} and {sizes[1]}")
+
+
+class FlatCall:
+    """A function as one of its arrays alone: what is not an array is held, and outputs are a flat list.
+
+    Args:
+        f: the function.
+        args, keywords: what it is called with.
+    """
+
+    def __init__(self, f: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        import jax
+
+        self._f = f
+        paths, self._structure = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
+        self._leaves = [leaf for _, leaf in paths]
+        self._places = [at for at, leaf in enumerate(self._leaves) if is_array(leaf)]
+        self.arrays = [self._leaves[at] for at in self._places]
+        names = [
+            parameter.name for parameter in parameters_of(f) or () if parameter.kind is not parameter.VAR_POSITIONAL
+        ]
+        self.names = [_leaf_name(paths[at][0], names) for at in self._places]
+        self.outputs: tuple[str, ...] = ()
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the outputs, whose names are then in `outputs`."""
+        import jax
+
+        leaves = list(self._leaves)
+        for at, array in zip(self._places, arrays, strict=True):
+            leaves[at] = array
+        args, keywords = jax.tree.unflatten(self._structure, leaves)
+        paths = jax.tree_util.tree_leaves_with_path(self._f(*args, **keywords))
+        self.outputs = tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths)
+        return [jax.numpy.asarray(leaf) for _, leaf in paths]
+
+
+def _leaf_name(path: Sequence[Any], names: Sequence[str]) -> str:
+    """Return an array of a call by the name of its argument and its path with dots, such as `cache.k`."""
+    import jax
+
+    kind, argument, *inner = path
+    name = argument.key if kind.idx else dict(enumerate(names)).get(argument.idx, f"args[{argument.idx}]")
+    return ".".join([name, jax.tree_util.keystr(tuple(inner), simple=True, separator=".")] if inner else [name])
+
+
+class RowBatch:
+    """A function and the arrays of one batch.
+
+    Args:
+        name: of the function.
+        call: the function and its arrays.
+        axis: along which rows lie.
+        chosen: which arrays have rows, by their places.
+        other: another size of the batch, which the function takes.
+    """
+
+    def __init__(self, name: str, call: FlatCall, axis: int, chosen: frozenset[int], other: int) -> None:
+        import jax
+
+        self.name, self._call, self._axis, self._chosen = name, call, axis, chosen
+        self.size = int(call.arrays[min(chosen)].shape[axis])
+        self.whole = BatchChange("the batch itself", tuple(range(self.size)), tuple(range(self.size)))
+        self.other = BatchChange("", tuple(at % self.size for at in range(other)), ())
+        self._jitted, self._mapped = jax.jit(call), jax.jit(self._one_by_one)
+        own, grown = (jax.eval_shape(call, self.arrays(change)) for change in (self.whole, self.other))
+        self.outputs = call.outputs
+        self.axes: list[RowAxis | None] = []
+        self.notes: list[str] = []
+        for output, first, second in zip(self.outputs, own, grown, strict=True):
+            try:
+                self.axes.append(row_axis(first.shape, second.shape, (self.size, other)))
+            except NotCovered:
+                self.axes.append(None)
+            if self.axes[-1] is None:
+                self.notes.append(f"{output} {list(first.shape)} has no axis of the batch, and is not compared")
+        if all(each is None for each in self.axes):
+            raise RequestError(f"'{self.name}': no output has an axis of the batch; there are no rows to compare")
+
+    def arrays(self, change: BatchChange) -> list[Any]:
+        """Return the arguments of a changed batch."""
+        return [
+            self._taken(array, change) if at in self._chosen else array for at, array in enumerate(self._call.arrays)
+        ]
+
+    def _taken(self, array: Any, change: BatchChange) -> Any:
+        import jax
+
+        order = np.asarray(change.order)
+        if is_key(array.dtype):
+            return jax.numpy.take(array, np.maximum(order, 0), axis=self._axis)
+        taken = np.take(np.asarray(array), np.maximum(order, 0), axis=self._axis)
+        rows = np.moveaxis(taken, self._axis, 0)
+        rows[order == ZEROS] = 0
+        if change.factor != 1 and rows.dtype.kind not in "biu":
+            rows[list(change.others)] *= np.asarray(change.factor, rows.dtype)
+        return jax.numpy.asarray(taken)
+
+    def run(self, change: BatchChange) -> list[Any]:
+        """Return the outputs for a changed batch, as compiled for its size."""
+        return list(self._jitted(self.arrays(change)))
+
+    def one_by_one(self, change: BatchChange) -> list[Any]:
+        """Return the outputs for a changed batch, whose rows a loop of one program takes one at a time."""
+        return list(self._mapped(self.arrays(change)))
+
+    def _one_by_one(self, arrays: Sequence[Any]) -> list[Any]:
+        import jax
+
+        def of_row(rows: Mapping[int, Any]) -> list[Any]:
+            alone = [
+                jax.numpy.expand_dims(rows[at], self._axis) if at in rows else array for at, array in enumerate(arrays)
+            ]
+            return self._call(alone)
+
+        stacked = jax.lax.map(of_row, {at: jax.numpy.moveaxis(arrays[at], self._axis, 0) for at in self._chosen})
+        outputs = []
+        for axis, output in zip(self.axes, stacked, strict=True):
+            if axis is None:
+                outputs.append(output)
+                continue
+            beside = jax.numpy.moveaxis(output, 0, axis.dimension)
+            shape = beside.shape
+            outputs.append(beside.reshape(*shape[: axis.dimension], -1, *shape[axis.dimension + 2 :]))
+        return outputs
+
+    def program(self, change: BatchChange) -> tuple[Any, list[Any]]:
+        """Return the jaxpr for a changed batch, and its inputs."""
+        import jax
+
+        arrays = self.arrays(change)
+        return jax.make_jaxpr(self._call)(arrays), arrays
+
+    def changes(self, sizes: Sequence[int]) -> Iterator[BatchChange]:
+        """Yield the batches to try: of other sizes, with rows elsewhere, among other rows, and padded."""
+        size, whole = self.size, self.whole.order
+        for smaller in sorted({n for n in sizes or (1, size // 2, size - 1) if 0 < n < size}):
+            rows, word = tuple(range(smaller)), "row" if smaller == 1 else f"{smaller} rows"
+            yield BatchChange(f"the first {word} alone", whole[:smaller], rows)
+            yield BatchChange(f"the last {word} alone", whole[-smaller:], rows)
+        if size > 1:
+            yield BatchChange("rows in reverse order", whole[::-1], whole)
+            yield BatchChange("rows moved up by one", (*whole[1:], 0), whole)
+            for first, word in ((0, "even"), (1, "odd")):
+                rows = whole[first::2]
+                yield BatchChange(f"all but {word} rows zero", tuple(n if n in rows else ZEROS for n in whole), rows)
+                yield BatchChange(f"all but {word} rows times 8", whole, rows, 8)
+                order = tuple(n if n in rows else (n + 1) % size for n in whole)
+                yield BatchChange(f"all but {word} rows replaced by others", order, rows)
+        for larger in sorted({n for n in sizes or (size + 1, 2 * size) if n > size}):
+            yield BatchChange(f"padded with zeros to {larger} rows", (*whole, *[ZEROS] * (larger - size)), whole)
+            repeated = tuple(n % size for n in range(larger))
+            yield BatchChange(f"repeated to {larger} rows", repeated, tuple(range(larger)))
+
+
+def row_batch(
+    f: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], rows: Sequence[str], axis: int
+) -> RowBatch:
+    """Return the batch of a call: the arrays named have the rows, or those with the size of the first array.
+
+    Raises:
+        RequestError: a name is not of an array, sizes differ, or the function takes no batch of another size.
+    """
+    if not callable(f):
+        raise RequestError(f"the first argument is {type(f).__name__}; expected a function, and then its arguments")
+    call, name = FlatCall(f, args, keywords), getattr(f, "__name__", type(f).__name__)
+    if not call.arrays:
+        raise RequestError(f"'{name}' is called with no array; expected arrays with one entry for each row of a batch")
+    tried = [_named(call, rows, axis)] if rows else list(_with_first_size(call, axis, name))
+    why = ""
+    for chosen in tried:
+        size = int(call.arrays[min(chosen)].shape[axis])
+        for other in (2 * size, size + 1, size - 1, 1):
+            if other in (0, size):
+                continue
+            try:
+                return RowBatch(name, call, axis, chosen, other)
+            except RequestError:
+                raise
+            except Exception as error:  # of the user's function, traced with a batch of another size
+                why = why or one_line(error)
+    names = ", ".join(call.names[at] for at in sorted(tried[0]))
+    hint = "" if rows else f"; name the arrays that have the rows, as in rows=({call.names[-1]!r},)"
+    raise RequestError(f"'{name}' takes no batch of another size, with rows in {names}: {why}{hint}")
+
+
+def _named(call: FlatCall, rows: Sequence[str], axis: int) -> frozenset[int]:
+    """Return the arrays that patterns name."""
+    if isinstance(rows, str):
+        raise RequestError(f"rows={rows!r}; expected names, as in rows=({rows!r},)")
+    chosen = set[int]()
+    for pattern in rows:
+        matching = {
+            at
+            for at, name in enumerate(call.names)
+            if name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
+        }
+        if not matching:
+            raise RequestError(f"rows={pattern!r}: there is no such array; the arrays are {', '.join(call.names)}")
+        chosen |= matching
+    sizes = {call.names[at]: _size(call.arrays[at], axis) for at in sorted(chosen)}
+    if len(set(sizes.values())) > 1 or None in sizes.values():
+        text = ", ".join(f"{name} {list(call.arrays[call.names.index(name)].shape)}" for name in sizes)
+        raise RequestError(f"the arrays with rows have not the same size along axis {axis}: {text}")
+    return frozenset(chosen)
+
+
+def _with_first_size(call: FlatCall, axis: int, name: str) -> Iterator[frozenset[int]]:
+    """Yield choices of the arguments whose arrays all have the size of the first array, most of them first."""
+    size = _size(call.arrays[0], axis)
+    if size is None:
+        raise RequestError(f"'{name}': the first array {list(call.arrays[0].shape)} has no axis {axis}")
+    groups: dict[str, list[int]] = {}
+    for at, leaf in enumerate(call.names):
+        groups.setdefault(leaf.partition(".")[0], []).append(at)
+    first, *others = groups.values()
+    first = [at for at in first if _size(call.arrays[at], axis) == size]
+    others = [group for group in others if all(_size(call.arrays[at], axis) == size for at in group)]
+    if len(others) > CANDIDATES:
+        raise RequestError(
+            f"'{name}': {len(others) + 1} arguments have {size} entries along axis {axis}; name those with the rows by "
+            "rows=(...)"
+        )
+    for count in range(len(others), -1, -1):
+        for groups_chosen in combinations(others, count):
+            yield frozenset([*first, *(at for group in groups_chosen for at in group)])
+
+
+def _size(array: Any, axis: int) -> int | None:
+    return int(array.shape[axis]) if -array.ndim <= axis < array.ndim else None
