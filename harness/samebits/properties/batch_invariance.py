@@ -165,7 +165,22 @@ def batch_invariance(
     sizes: Sequence[int] = (),
     **keywords: Any,
 ) -> BatchInvariance:
-    """Say which changes of a batch move the bits of its rows; arguments as for `assert_batch_invariant`."""
+    """Say which changes of a batch move the bits of its rows.
+
+    Args:
+        f: a function of arrays, some of which have one entry per row of the batch.
+        args: what it is called with.
+        rows: which arguments or arrays have the rows, as for `assert_batch_invariant`.
+        axis: along which the rows of the arguments lie; 0 by default.
+        sizes: the sizes of batches to try; by default five.
+        keywords: more arguments of the function.
+
+    Returns:
+        What was tried and what moved; `text()` is the message of `assert_batch_invariant`.
+
+    Raises:
+        RequestError, NothingCompared, CouldNotRun: as for `assert_batch_invariant`.
+    """
     begin = time.perf_counter()
     require_answer()
     batch = row_batch(f, args, keywords, rows, axis)
