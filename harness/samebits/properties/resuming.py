@@ -1,0 +1,418 @@
+"""`samebits.assert_resumes`: a training that is saved and restored goes on as the one that was not interrupted.
+
+Three runs: uninterrupted; saved, restored and resumed; and a cold start from the first state on the same later batches.
+The first two must be the same, leaf by leaf, and must differ from the third: else the steps do not show what was
+restored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from samebits.errors import CouldNotRun, NothingCompared, RequestError
+from samebits.host.backend_start import require_answer
+from samebits.interpret.equation import is_key
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.numerics.floats import from_ordinals, is_float, ordinals
+from samebits.programs.like import is_array
+from samebits.properties.row_batch import on_host
+from samebits.schema.difference import extent
+from samebits.user_errors import one_line
+
+FACTOR = 3.0
+"""How many times as far as one ulp of every float of the state moves a leaf, rounding may: as `train` bounds it."""
+
+OUTSIDE = "the step reads what is not in the state, as a data iterator or a host's random generator"
+
+SHOWN = 6
+"""Leaves that a message shows."""
+
+Accepted = Literal["rounding", "anything"]
+Step = Callable[[Any, Any], Any]
+Leaves = dict[str, Leaf]
+
+
+class ResumedRun(NamedTuple):
+    """A run that was saved and restored after `at` steps.
+
+    Args:
+        at: how many steps came before.
+        lost: the leaves that were not restored as they were saved, each in words.
+        first: after how many steps a leaf differed first from the uninterrupted run; None where none did.
+        differences: the leaves that differ after the last step.
+        error: what the resumed run raised; None where it ran.
+        silent: the leaves that are the same after a cold start, of which the comparison says nothing.
+    """
+
+    at: int
+    lost: tuple[str, ...] = ()
+    first: int | None = None
+    differences: tuple[Comparison, ...] = ()
+    error: str | None = None
+    silent: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether it went on as the uninterrupted run did."""
+        return self.first is None and self.error is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Resuming:
+    """Whether a training goes on after it is restored as it would have without.
+
+    Args:
+        name: of the step.
+        steps: how many steps the uninterrupted run has.
+        runs: one for each place at which it was saved and restored.
+        seconds: how long it took.
+    """
+
+    name: str
+    steps: int
+    runs: tuple[ResumedRun, ...]
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every resumed run is the uninterrupted one."""
+        return all(run.ok for run in self.runs)
+
+    def raise_for_status(self) -> None:
+        """Do nothing where every resumed run is the uninterrupted one.
+
+        Raises:
+            AssertionError: one is not; the message is `text()`.
+        """
+        __tracebackhide__ = True
+        if not self.ok:
+            raise AssertionError(self.text())
+
+    def text(self) -> str:
+        """Return the result as lines."""
+        return "\n".join(line for run in self.runs for line in self._lines(run))
+
+    def _lines(self, run: ResumedRun) -> list[str]:
+        place = f"{self.name}, restored after step {run.at} of {self.steps}"
+        lost = [f"not restored: {line}" for line in run.lost]
+        if run.ok:
+            silent = f"the same after a cold start, so that nothing is said of them: {', '.join(run.silent)}"
+            return [f"{place}: the uninterrupted run", *lost, *([silent] if run.silent else [])]
+        if run.error is not None:
+            return [f"{place}: the resumed run raised: {run.error}", *lost]
+        lines = [f"{place}: not the uninterrupted run, from step {run.first} on", *lost]
+        lines += [] if lost else [f"every leaf was restored; {OUTSIDE}, or the arrays lie elsewhere"]
+        lines += [_line(each) for each in run.differences[:SHOWN]]
+        more = len(run.differences) - SHOWN
+        return [*lines, *([f"and {more} more leaves differ"] if more > 0 else [])]
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+def _line(comparison: Comparison, first: str = "uninterrupted", second: str = "resumed") -> str:
+    witness = comparison.witness
+    if witness is None:
+        text = f"another {comparison.kind}: {comparison.detail}"
+        return f"{comparison.path}: {text.replace('reference=', f'{first} ').replace('variant=', f'{second} ')}"
+    return (
+        f"{witness.at}: {first} {witness.reference} ({witness.reference_hex}), {second} {witness.optimized} "
+        f"({witness.optimized_hex}); {extent(comparison.differences, comparison.elements)}"
+    )
+
+
+def assert_resumes(
+    step: Step,
+    save: Callable[[Any], Any],
+    restore: Callable[[Any], Any],
+    state: Any,
+    batches: Sequence[Any],
+    *,
+    at: Sequence[int] | int | None = None,
+    accept: Mapping[str, Accepted] = MappingProxyType({}),
+) -> None:
+    """Fail unless a training that is saved and restored goes on with the bits of the uninterrupted one.
+
+    Equivalent to `resuming(...).raise_for_status()`.
+
+    Args:
+        step: `(state, batch)` to the next state, or to the state and outputs such as the loss, which are compared too.
+        save: stores a state; what it returns, as a path, is what `restore` gets.
+        restore: returns the state that was stored.
+        state: what the training begins with, a pytree of arrays and numbers; or a function that returns it.
+        batches: one for each step; where the state has the position in the data, anything, as `range(8)`.
+        at: after how many steps it is saved and restored, once or several times; half of them by default.
+        accept: what else than the same bits is accepted of leaves, by shell patterns over their paths with dots: of
+            `{"params.*": "rounding"}` three times what changing every float of the state by one ulp moves them by; of
+            `{"metrics.*": "anything"}` any values, and none.
+
+    Raises:
+        AssertionError: the resumed run is another; the message names the leaves that were not restored, with the values
+            before and after, the first step that differs, and the leaves that differ after the last.
+        NothingCompared: a cold start from `state` gives the same leaves, so that nothing is said about restoring.
+        RequestError: `at` is not between two steps, a pattern names no leaf, or `step` does not return the state.
+        CouldNotRun: a run raised, or the uninterrupted one does not repeat its bits.
+    """
+    __tracebackhide__ = True
+    resuming(step, save, restore, state, batches, at=at, accept=accept).raise_for_status()
+
+
+def resuming(
+    step: Step,
+    save: Callable[[Any], Any],
+    restore: Callable[[Any], Any],
+    state: Any,
+    batches: Sequence[Any],
+    *,
+    at: Sequence[int] | int | None = None,
+    accept: Mapping[str, Accepted] = MappingProxyType({}),
+) -> Resuming:
+    """Say whether a training goes on after it is restored as it would have without.
+
+    Args:
+        step: `(state, batch)` to the next state, or to the state and outputs.
+        save: stores a state, and returns what `restore` gets.
+        restore: returns the state that was stored.
+        state: what the training begins with, or a function that returns it.
+        batches: one for each step.
+        at: after how many steps it is saved and restored; half of them by default.
+        accept: of which leaves `rounding` or `anything` is accepted, as for `assert_resumes`.
+
+    Returns:
+        One record for each place at which it was restored; `text()` is the message of `assert_resumes`.
+
+    Raises:
+        NothingCompared, RequestError, CouldNotRun: as for `assert_resumes`.
+    """
+    begin = time.perf_counter()
+    require_answer()
+    batches, training = list(batches), _Training(step, state)
+    places = (at,) if isinstance(at, int) else (len(batches) // 2,) if at is None else tuple(at)
+    if not places or not all(0 < place < len(batches) for place in places):
+        raise RequestError(
+            f"at={at} of {len(batches)} batches; expected a number of steps between the first and the last"
+        )
+    whole = training.run(training.start(), batches)
+    for pattern, accepted in accept.items():
+        if accepted not in get_args(Accepted):
+            raise RequestError(f"accept={{{pattern!r}: {accepted!r}}}; expected 'rounding' or 'anything'")
+        if not any(fnmatchcase(name, pattern) for name in whole.last):
+            raise RequestError(f"'{pattern}' names no leaf; the leaves are {', '.join(whole.last)}")
+    compared = _Compared(training, whole, batches, accept)
+    runs = tuple(compared.resumed(save, restore, place) for place in places)
+    name = getattr(step, "__name__", type(step).__name__)
+    return Resuming(name=name, steps=len(batches), runs=runs, seconds=time.perf_counter() - begin)
+
+
+class _TrainedSteps(NamedTuple):
+    """The digests of all leaves after each step, the leaves after the last, and the state then."""
+
+    digests: list[dict[str, str]]
+    last: Leaves
+    state: Any
+
+
+class _Training:
+    """Runs steps from a state, each time from a copy of the first one, which a step may donate."""
+
+    def __init__(self, step: Step, state: Any) -> None:
+        import jax
+
+        self._step, self._state = step, state
+        self._makes = callable(state) and jax.tree.leaves(state)[:1] == [state]
+        first = self.start()
+        self.first, self._structure = leaves_of(first), jax.tree.structure(first)
+
+    def start(self) -> Any:
+        """Return the first state."""
+        import jax
+
+        if self._makes:
+            return self._state()
+        return jax.tree.map(lambda leaf: leaf.copy() if is_array(leaf) and hasattr(leaf, "copy") else leaf, self._state)
+
+    def run(self, state: Any, batches: Sequence[Any]) -> _TrainedSteps:
+        """Run one step for each batch.
+
+        Raises:
+            CouldNotRun: a step raised.
+        """
+        digests: list[dict[str, str]] = []
+        leaves = leaves_of(state)
+        for batch in batches:
+            try:
+                result = self._step(state, batch)
+            except Exception as error:  # of the user's function, whatever it raises
+                raise CouldNotRun(one_line(error)) from error
+            state, outputs = self._parts(result, state)
+            leaves = {**leaves_of(state), **leaves_of(outputs, "out")}
+            digests.append({name: _digest(leaf) for name, leaf in leaves.items()})
+        return _TrainedSteps(digests, leaves, state)
+
+    def _parts(self, result: Any, state: Any) -> tuple[Any, Any]:
+        """Return the state that a step returns, and what it returns besides."""
+        import jax
+
+        expected = (jax.tree.structure(state), self._structure)
+        if jax.tree.structure(result) in expected:
+            return result, ()
+        if isinstance(result, tuple) and len(result) > 1:
+            for which, rest in ((0, result[1:]), (-1, result[:-1])):
+                if jax.tree.structure(result[which]) in expected:
+                    return result[which], rest[0] if len(rest) == 1 else rest
+        raise RequestError(
+            f"the step returns {jax.tree.structure(result)}; expected the state, or the state and outputs, where the "
+            f"state is {expected[0]}"
+        )
+
+
+def leaves_of(tree: Any, name: str = "") -> Leaves:
+    """Return the leaves of a tree on the host, by their paths with dots."""
+    import jax
+
+    leaves: Leaves = {}
+    for path, value in jax.tree_util.tree_leaves_with_path(tree):
+        inner = jax.tree_util.keystr(path, simple=True, separator=".")
+        weak = bool(getattr(value, "weak_type", False)) or not is_array(value)
+        label = ".".join(part for part in (name, inner) if part) or "state"
+        leaves[label] = Leaf(array=Leaf.of(on_host(value)).array, weak_type=weak)
+    return leaves
+
+
+def _digest(leaf: Leaf) -> str:
+    array = np.ascontiguousarray(leaf.array)
+    head = f"{array.dtype} {array.shape} "
+    return hashlib.blake2b(head.encode() + array.tobytes(), digest_size=16).hexdigest()
+
+
+class _Compared:
+    """Compares resumed runs with an uninterrupted one."""
+
+    def __init__(
+        self,
+        training: _Training,
+        whole: _TrainedSteps,
+        batches: Sequence[Any],
+        accept: Mapping[str, Accepted],
+    ) -> None:
+        self._training, self._whole, self._batches = training, whole, batches
+        self._accept = accept
+
+    def resumed(self, save: Callable[[Any], Any], restore: Callable[[Any], Any], at: int) -> ResumedRun:
+        """Save and restore after some steps, go on, and compare."""
+        before = self._training.run(self._training.start(), self._batches[:at])
+        if before.digests != self._whole.digests[:at]:
+            raise CouldNotRun(f"the same steps do not repeat their bits: {self._first_unequal(before.digests)}")
+        saved = leaves_of(before.state)
+        try:
+            state = restore(save(before.state))
+        except Exception as error:  # of the user's functions
+            raise CouldNotRun(f"saving and restoring after step {at} raised: {one_line(error)}") from error
+        lost = tuple(self._lost(saved, leaves_of(state)))
+        later = self._batches[at:]
+        try:
+            run = self._training.run(state, later)
+        except (CouldNotRun, RequestError) as error:
+            return ResumedRun(at, lost, error=str(error))
+        differences = tuple(each for each in self._differences(run.last, at) if each.kinds)
+        steps = enumerate(zip(self._whole.digests[at:], run.digests, strict=True), at + 1)
+        differing = [n for n, (one_side, other) in steps if self._counted(one_side) != self._counted(other)]
+        first = differing[0] if differing and (differences or "rounding" not in self._accept.values()) else None
+        if first is None:
+            cold = self._training.run(self._training.start(), later)
+            silent = tuple(n for n, leaf in run.last.items() if self._is_counted(n) and _equal(leaf, cold.last.get(n)))
+            if len(silent) == len(self._counted(run.last)):
+                raise NothingCompared(
+                    f"a cold start after step {at} gives the same leaves: the steps do not show what was restored"
+                )
+            return ResumedRun(at, lost, silent=silent)
+        self._require_repeat()
+        return ResumedRun(at, lost, first, differences)
+
+    def _is_counted(self, name: str) -> bool:
+        return not self._accepts(name, "anything")
+
+    def _accepts(self, name: str, accepted: Accepted) -> bool:
+        return any(each == accepted and fnmatchcase(name, pattern) for pattern, each in self._accept.items())
+
+    def _counted(self, leaves: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: leaf for name, leaf in leaves.items() if self._is_counted(name)}
+
+    def _lost(self, saved: Leaves, restored: Leaves) -> list[str]:
+        """Say which leaves were not restored as they were saved."""
+        first, lines = self._training.first, list[str]()
+        for name in self._counted(saved):
+            if name not in restored:
+                lines.append(f"{name}: not in the restored state")
+            elif (comparison := compare_leaf(name, saved[name], restored[name])).kinds:
+                afresh = ", which is its first value" if _equal(restored[name], first.get(name)) else ""
+                lines.append(f"{_line(comparison, 'saved', 'restored')}{afresh}")
+        return lines + [f"{name}: not in the saved state" for name in self._counted(restored) if name not in saved]
+
+    def _differences(self, last: Leaves, at: int) -> list[Comparison]:
+        """Compare the leaves after the last step; those that may round with what an ulp of the state moves them by."""
+        whole, missing = self._counted(self._whole.last), set(self._whole.last) - set(last)
+        comparisons = [compare_leaf(name, whole[name], last[name]) for name in whole if name not in missing]
+        comparisons += [_absent(name) for name in sorted(missing) if name in whole]
+        rounds = [c.path for c in comparisons if c.kinds and self._accepts(c.path, "rounding")]
+        if not rounds:
+            return comparisons
+        state = self._training.run(self._training.start(), self._batches[:at]).state
+        moved = self._training.run(_one_ulp_up(state), self._batches[at:]).last
+        within = {
+            name
+            for name in rounds
+            if _distance(whole[name], last[name]) <= FACTOR * _distance(whole[name], moved[name])
+        }
+        return [each for each in comparisons if each.path not in within]
+
+    def _require_repeat(self) -> None:
+        """Reject a training whose uninterrupted run gives other bits each time."""
+        again = self._training.run(self._training.start(), self._batches)
+        if again.digests != self._whole.digests:
+            raise CouldNotRun(f"the uninterrupted run does not repeat its bits: {self._first_unequal(again.digests)}")
+
+    def _first_unequal(self, digests: Sequence[Mapping[str, str]]) -> str:
+        for number, (whole, again) in enumerate(zip(self._whole.digests, digests, strict=False), 1):
+            names = [name for name, digest in whole.items() if again.get(name) != digest]
+            if names:
+                return f"from step {number} on, in {', '.join(names[:SHOWN])}; {OUTSIDE}"
+        return "at a later step"
+
+
+def _absent(name: str) -> Comparison:
+    detail = "reference=a leaf, variant=none"
+    return Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)
+
+
+def _equal(first: Leaf, second: Leaf | None) -> bool:
+    return second is not None and _digest(first) == _digest(second)
+
+
+def _distance(first: Leaf, second: Leaf) -> float:
+    """Return the largest difference of two leaves; infinity where they cannot be subtracted."""
+    if first.array.shape != second.array.shape or first.array.dtype != second.array.dtype or not first.array.size:
+        return np.inf
+    with np.errstate(invalid="ignore"):
+        far = np.abs(first.array.astype(np.float64) - second.array.astype(np.float64)).max()
+    return float(far) if np.isfinite(far) else np.inf
+
+
+def _one_ulp_up(state: Any) -> Any:
+    """Return a state of which every float is the next larger number."""
+    import jax
+
+    def up(leaf: Any) -> Any:
+        if not is_array(leaf) or is_key(leaf.dtype) or not is_float(leaf.dtype):
+            return leaf
+        return jax.numpy.asarray(from_ordinals(ordinals(np.asarray(leaf)) + 1, np.dtype(leaf.dtype)))
+
+    return jax.tree.map(up, state)
