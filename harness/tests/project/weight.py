@@ -59,7 +59,7 @@ PACKAGE_FILES, PACKAGE_LINES = 439, 93_940  # batch invariance, resuming, decodi
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
 
-TEST_LINES = 91_000  # leaks and their honest twins; batch invariance, resuming, decoding
+TEST_LINES = 92_300  # batch invariance, resuming, decoding; 106 leaks and their honest twins
 """In `harness/tests/`, helpers included."""
 
 BESIDE = "beside the rooms"

@@ -12,8 +12,14 @@ import pytest
 
 from tests.properties.specimens import SPECIMENS
 from tests.properties.specimens.specimen import Arrays, Specimen
+from tests.properties.threads import THREADS
 
-FAST: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
+ALL = (*SPECIMENS, *THREADS)
+FAST: dict[str, str | bool] = {
+    "xla_backend_optimization_level": "0",
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+}
 Cut = tuple[np.ndarray, np.ndarray]
 """Which places of the inputs change, and which of the outputs must stay; true or false by batch and position."""
 
@@ -107,7 +113,7 @@ def is_reached(specimen: Specimen) -> bool:
     return bool(np.asarray(compiled(gradient, arguments)(*arguments.values())).any())
 
 
-@pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda specimen: specimen.name)
+@pytest.mark.parametrize("specimen", ALL, ids=lambda specimen: specimen.name)
 def test_it_leaks_or_does_not(specimen: Specimen) -> None:
     if specimen.property.startswith("gradient_"):
         assert is_reached(specimen) == (specimen.property.endswith("reaches") != specimen.leaks)
@@ -118,10 +124,10 @@ def test_it_leaks_or_does_not(specimen: Specimen) -> None:
 
 
 def test_each_name_is_unique() -> None:
-    names = [specimen.name for specimen in SPECIMENS]
+    names = [specimen.name for specimen in ALL]
     assert len(set(names)) == len(names)
 
 
 def test_each_leak_has_an_honest_twin() -> None:
-    pairs = {specimen.name.rsplit("_", 1)[0] for specimen in SPECIMENS}
-    assert len(SPECIMENS) == 2 * len(pairs)
+    pairs = {specimen.name.rsplit("_", 1)[0] for specimen in ALL}
+    assert len(ALL) == 2 * len(pairs)
