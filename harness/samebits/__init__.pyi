@@ -23,6 +23,9 @@ from samebits.programs.plan import Request as Request
 from samebits.properties.batch_invariance import BatchInvariance as BatchInvariance
 from samebits.properties.batch_invariance import assert_batch_invariant as assert_batch_invariant
 from samebits.properties.batch_invariance import batch_invariance as batch_invariance
+from samebits.properties.decoding import Decoding as Decoding
+from samebits.properties.decoding import assert_decodes as assert_decodes
+from samebits.properties.decoding import decoding as decoding
 from samebits.properties.resuming import Resuming as Resuming
 from samebits.properties.resuming import assert_resumes as assert_resumes
 from samebits.properties.resuming import resuming as resuming

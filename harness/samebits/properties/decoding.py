@@ -1,0 +1,402 @@
+"""`samebits.assert_decodes`: prefill and token-by-token decoding with a cache against the full forward pass.
+
+Both become functions of the same tokens, which return the logits of every position over the whole vocabulary, and are
+judged as any two functions are. Where float64 shows that they are not the same function, the first position is named.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samebits.errors import CouldNotRun, NotCovered, RequestError
+from samebits.functions.compare import check
+from samebits.functions.result import Comparing
+from samebits.host.backend_start import require_answer
+from samebits.interpret.equation import Array
+from samebits.numerics.bits import witness_at
+from samebits.numerics.difference_kinds import element_bits
+from samebits.programs.implementations import parameters_of
+from samebits.properties.row_movement import float64_outputs
+from samebits.schema.difference import Witness
+from samebits.user_errors import one_line
+
+NOTHING = 1e-9
+"""A difference of logits in float64 that is rounding there, relative to the largest."""
+
+UNROLLED = 16
+"""So many steps of decoding are written out; more are a scan, where the cache keeps its shapes."""
+
+Function = Callable[..., Any]
+
+
+class FirstPosition(NamedTuple):
+    """The first position whose logits are those of another function.
+
+    Args:
+        prefix: how many tokens were prefilled.
+        position: in the tokens.
+        witness: the logit that differs most there, with its place: the row of the batch, the position, the vocabulary.
+    """
+
+    prefix: int
+    position: int
+    witness: Witness
+
+    def __str__(self) -> str:
+        step = self.position - self.prefix
+        which = "the prefill" if step < 0 else f"step {step + 1} of decoding"
+        *row, _, word = self.witness.index
+        of = f", row {', '.join(map(str, row))}" if row else ""
+        return (
+            f"prefix of {self.prefix}: position {self.position}{of}, vocabulary index {word}, by {which}: forward "
+            f"{self.witness.reference} ({self.witness.reference_hex}), decoded {self.witness.optimized} "
+            f"({self.witness.optimized_hex})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Decoding:
+    """Whether decoding with a cache gives the logits of the full forward pass.
+
+    Args:
+        name: of the decoding function.
+        prefixes: how many tokens were prefilled, each time.
+        first: for each prefix the first position that differs by more than rounding.
+        other_bits: how many logits have other bits, where each function is compiled alone and runs step by step.
+        comparing: the verdicts on the logits by prefix, where float64 shows no difference; each side is one program.
+        seconds: how long it took.
+    """
+
+    name: str
+    prefixes: tuple[int, ...]
+    first: tuple[FirstPosition, ...] = ()
+    other_bits: int = 0
+    comparing: Comparing | None = None
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the logits are those of the forward pass, to the verdict that is required."""
+        return not self.first and self.comparing is not None and self.comparing.ok
+
+    def raise_for_status(self) -> None:
+        """Do nothing where the logits are those of the forward pass.
+
+        Raises:
+            AssertionError: they are not, or are below what is accepted.
+            CouldNotRun: nothing differs, but a verdict could not be reached.
+        """
+        __tracebackhide__ = True
+        if self.first:
+            raise AssertionError(self.text())
+        if self.comparing is not None:
+            self.comparing.raise_for_status()
+
+    def text(self) -> str:
+        """Return the result as lines."""
+        if not self.first:
+            steps = f"{self.other_bits} logits have other bits" if self.other_bits else "all logits have the same bits"
+            return f"{self.comparing}\nstep by step: {steps}"
+        head = f"{self.name}: not the function of the full forward pass, executed here and in float64"
+        return "\n".join([head, *map(str, self.first)])
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+def assert_decodes(
+    prefill: Function,
+    decode: Function,
+    forward: Function,
+    tokens: Any,
+    *,
+    params: Any = None,
+    prefixes: Sequence[int] = (),
+    positions: Any = None,
+    **more: Any,
+) -> None:
+    """Fail unless prefill and decoding with a cache give the logits of the full forward pass at every position.
+
+    Equivalent to `decoding(...).raise_for_status()`. How keys and values are kept is a matter of the functions: a
+    contiguous or paged cache, a ring of a sliding window, shared heads, left padding.
+
+    Args:
+        prefill: of the first tokens, to `(logits, cache)`; logits of all these positions, or of the last one alone.
+        decode: `(cache, token)` or `(cache, token, position)` to `(logits, cache)`, for one token of each row.
+        forward: of all tokens, to the logits, of which the last axis is the vocabulary and the one before the position.
+        tokens: integers, with the position as their last axis.
+        params: what each function gets as its first argument; None, the default, passes nothing. Of parameters that the
+            functions capture, nothing is proved but for their values.
+        prefixes: how many tokens are prefilled; by default one, half, and all but one.
+        positions: of the shape of `tokens`, which of them count, as those that are not padding; None for all.
+        more: options of `CompareOptions`, such as `accept="bitwise"`, `seeds` or `budget`.
+
+    Raises:
+        AssertionError: logits differ, or are below what is accepted. The message has for each prefix the first position
+            that differs by more than rounding, with the index in the vocabulary and both values.
+        RequestError: shapes do not fit, or a prefix is not shorter than the tokens.
+        CouldNotRun: a function raised, or a verdict could not be reached.
+    """
+    __tracebackhide__ = True
+    decoding(
+        prefill, decode, forward, tokens, params=params, prefixes=prefixes, positions=positions, **more
+    ).raise_for_status()
+
+
+def decoding(
+    prefill: Function,
+    decode: Function,
+    forward: Function,
+    tokens: Any,
+    *,
+    params: Any = None,
+    prefixes: Sequence[int] = (),
+    positions: Any = None,
+    **more: Any,
+) -> Decoding:
+    """Compare prefill and decoding with a cache with the full forward pass.
+
+    Args:
+        prefill: of the first tokens, to `(logits, cache)`.
+        decode: `(cache, token)` or `(cache, token, position)` to `(logits, cache)`.
+        forward: of all tokens, to the logits.
+        tokens: integers, with the position as their last axis.
+        params: what each function gets as its first argument; None passes nothing.
+        prefixes: how many tokens are prefilled; by default one, half, and all but one.
+        positions: which of the tokens count; None for all.
+        more: options of `CompareOptions`.
+
+    Returns:
+        The first positions that differ, or the verdicts; `text()` is the message of `assert_decodes`.
+
+    Raises:
+        RequestError, CouldNotRun: as for `assert_decodes`.
+    """
+    begin = time.perf_counter()
+    require_answer()
+    tokens = np.asarray(tokens)
+    length = tokens.shape[-1] if tokens.ndim else 0
+    lengths = tuple(prefixes) or tuple(dict.fromkeys((1, length // 2, length - 1)))
+    if tokens.dtype.kind not in "iu" or length < 2 or not all(0 < prefix < length for prefix in lengths):
+        raise RequestError(
+            f"tokens {tokens.dtype}{list(tokens.shape)} and prefixes {', '.join(map(str, lengths))}; expected "
+            "integers, and prefixes of at least one token that leave one to decode"
+        )
+    counted = np.ones(tokens.shape, bool) if positions is None else np.asarray(positions, bool)
+    if counted.shape != tokens.shape or not counted.any():
+        raise RequestError(
+            f"positions {list(counted.shape)}; expected booleans of the shape of tokens, one of them true"
+        )
+    sides = _Sides(prefill, decode, forward, params is not None, lengths, counted)
+    args = (tokens,) if params is None else (params, tokens)
+    executed = sides.executed(args)
+    first = tuple(sides.first_positions(args, executed))
+    name = getattr(decode, "__name__", type(decode).__name__)
+    comparing = None if first else check(*sides.as_functions(), *args, **{"gradients": False, **more})
+    return Decoding(
+        name=name,
+        prefixes=lengths,
+        first=first,
+        other_bits=sum(int(np.count_nonzero(element_bits(a) != element_bits(b))) for a, b in _paired(executed)),
+        comparing=comparing,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+class _Sides:
+    """The forward pass and the decoding loop as two functions of the same arguments."""
+
+    def __init__(
+        self,
+        prefill: Function,
+        decode: Function,
+        forward: Function,
+        takes_params: bool,
+        prefixes: tuple[int, ...],
+        counted: Array,
+    ) -> None:
+        self._prefill, self._decode, self._forward = prefill, decode, forward
+        self._prefixes, self._counted, self._takes_params = prefixes, counted, takes_params
+        arguments = [each for each in parameters_of(decode) or () if each.default is each.empty]
+        self._takes_position = len([each for each in arguments if each.kind is not each.VAR_KEYWORD]) > 2 + takes_params
+
+    def as_functions(self) -> tuple[Function, Function]:
+        """Return both as functions whose arguments have names, for the judge."""
+
+        def forward(params: Any, tokens: Any) -> Any:
+            return self.full(params, tokens)
+
+        def decoded(params: Any, tokens: Any) -> Any:
+            return self.decoded(params, tokens)
+
+        def forward_alone(tokens: Any) -> Any:
+            return self.full(tokens)
+
+        def decoded_alone(tokens: Any) -> Any:
+            return self.decoded(tokens)
+
+        return (forward, decoded) if self._takes_params else (forward_alone, decoded_alone)
+
+    def full(self, *args: Any) -> dict[str, Any]:
+        """Return the logits of the forward pass, as often as there are prefixes."""
+        logits = self._forward(*args)
+        length = self._counted.shape[-1]
+        if logits.ndim < 2 or logits.shape[:-1] != self._counted.shape:
+            raise RequestError(
+                f"the forward pass returns {list(logits.shape)} for tokens {list(self._counted.shape)}; expected the "
+                "logits of every token"
+            )
+        starts = {prefix: length - self._decoded(prefix, *args, shapes=True).shape[-2] for prefix in self._prefixes}
+        return {_leaf(prefix): self._masked(logits[..., start:, :]) for prefix, start in starts.items()}
+
+    def decoded(self, *args: Any) -> dict[str, Any]:
+        """Return the logits of prefill and decoding, by prefix."""
+        return {_leaf(prefix): self._masked(self._decoded(prefix, *args)) for prefix in self._prefixes}
+
+    def _masked(self, logits: Any) -> Any:
+        """Return zeros where a position does not count."""
+        import jax
+
+        counted = self._counted[..., self._counted.shape[-1] - logits.shape[-2] :, None]
+        return logits if counted.all() else jax.numpy.where(counted, logits, jax.numpy.zeros((), logits.dtype))
+
+    def _decoded(self, prefix: int, *args: Any, shapes: bool = False) -> Any:
+        import jax
+
+        if shapes:
+            return jax.eval_shape(lambda *inner: self._decoded(prefix, *inner), *args)
+        return self._loop(prefix, args, self._prefill, self._decode, scanned=True)
+
+    def _loop(self, prefix: int, args: tuple[Any, ...], prefill: Function, decode: Function, *, scanned: bool) -> Any:
+        """Return the logits of prefill and of each step of decoding."""
+        import jax
+
+        *params, tokens = args
+        logits, cache = _pair(prefill(*params, tokens[..., :prefix]), "prefill")
+        if logits.ndim == tokens.ndim:  # of the last position alone
+            logits = logits[..., None, :]
+        places = list(range(prefix, tokens.shape[-1]))
+        left = [tokens[..., at] for at in places]
+
+        def step(cache: Any, token_and_position: Any) -> tuple[Any, Any]:
+            token, position = token_and_position
+            more = (position,) if self._takes_position else ()
+            row, cache = _pair(decode(*params, cache, token, *more), "decode")
+            return cache, row[..., 0, :] if row.ndim > tokens.ndim else row
+
+        scanned = scanned and len(places) > UNROLLED
+        if scanned and _types(jax.eval_shape(step, cache, (left[0], places[0]))[0]) == _types(cache):
+            _, stacked = jax.lax.scan(step, cache, (jax.numpy.stack(left), jax.numpy.asarray(places)))
+            return jax.numpy.concatenate([logits, jax.numpy.moveaxis(stacked, 0, -2)], axis=-2)
+        parts = []
+        for pair in zip(left, places, strict=True):
+            cache, row = step(cache, pair)
+            parts.append(row[..., None, :])
+        return jax.numpy.concatenate([logits, *parts], axis=-2)
+
+    def executed(self, args: tuple[Any, ...]) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Execute the forward pass and the decoding loop, each function compiled alone, as a server does it.
+
+        Raises:
+            CouldNotRun: a function raised.
+        """
+        import jax
+
+        try:
+            full = jax.jit(self.full)(*args)
+            prefill, decode = (_compiled(each) for each in (self._prefill, self._decode))
+            steps = {
+                _leaf(n): self._masked(self._loop(n, args, prefill, decode, scanned=False)) for n in self._prefixes
+            }
+        except RequestError:
+            raise
+        except Exception as error:  # of the user's functions, whatever they raise
+            raise CouldNotRun(f"the functions could not run: {one_line(error)}") from error
+        return tuple({name: np.asarray(leaf) for name, leaf in side.items()} for side in (full, steps))  # type: ignore[return-value]
+
+    def first_positions(
+        self, args: tuple[Any, ...], executed: tuple[dict[str, Array], dict[str, Array]]
+    ) -> list[FirstPosition]:
+        """Evaluate both sides in float64; return for each prefix the first position that differs there."""
+        import jax
+
+        leaves, sides = jax.tree.leaves(args), (self.full, self.decoded)
+        try:
+            wide = [float64_outputs(jax.make_jaxpr(side)(*args), leaves) for side in sides]
+        except NotCovered:  # the judge finds what executing them shows
+            return []
+        positions = []
+        for number, prefix in enumerate(sorted(self._prefixes)):  # as the leaves of a dict are
+            place = _farthest(*(np.asarray(side[number], np.float64) for side in wide))
+            if place is not None:
+                narrow = [side[_leaf(prefix)] for side in executed]
+                start = self._counted.shape[-1] - narrow[0].shape[-2]
+                positions.append(
+                    FirstPosition(prefix, place[-2] + start, witness_at("logits", narrow[0], narrow[1], place))
+                )
+        return positions
+
+
+def _farthest(full: Array, decoded: Array) -> tuple[int, ...] | None:
+    """Return the place of the largest difference at the first position that differs by more than float64 rounds."""
+    with np.errstate(invalid="ignore"):
+        far = np.abs(full - decoded)
+    far = np.where(np.isnan(full) & np.isnan(decoded), 0, np.where(np.isnan(far), np.inf, far))
+    differs = far > NOTHING * np.max(np.abs(full), initial=0.0, where=np.isfinite(full))
+    if not differs.any():
+        return None
+    at = int(np.argmax(differs.any(axis=(*range(full.ndim - 2), full.ndim - 1))))
+    there = far[..., at, :]
+    *row, word = (int(n) for n in np.unravel_index(int(np.argmax(there)), there.shape))
+    return (*row, at, word)
+
+
+def _compiled(function: Function) -> Function:
+    """Return a function that is compiled where it can be: not where the shapes of a cache depend on its integers."""
+    import jax
+
+    compiled = jax.jit(function)
+
+    def run(*args: Any) -> Any:
+        try:
+            return compiled(*args)
+        except jax.errors.JAXTypeError:
+            return function(*args)
+
+    return run
+
+
+def _leaf(prefix: int) -> str:
+    return f"prefix_{prefix:04d}"
+
+
+def _paired(executed: tuple[dict[str, Array], dict[str, Array]]) -> list[tuple[Array, Array]]:
+    full, decoded = executed
+    shapes = {name: (leaf.dtype, leaf.shape, decoded[name].dtype, decoded[name].shape) for name, leaf in full.items()}
+    if wrong := [each for each in shapes.values() if each[:2] != each[2:]]:
+        raise RequestError("decoding returns {2}{3}, the forward pass {0}{1}".format(*wrong[0]))
+    return [(leaf, decoded[name]) for name, leaf in full.items()]
+
+
+def _pair(result: Any, name: str) -> tuple[Any, Any]:
+    if not (isinstance(result, tuple) and len(result) == 2 and hasattr(result[0], "ndim")):
+        raise RequestError(f"{name} returns {type(result).__name__}; expected (logits, cache)")
+    return result
+
+
+def _types(tree: Any) -> tuple[Any, ...]:
+    """Return what a scan needs to stay the same of a cache."""
+    import jax
+
+    return (jax.tree.structure(tree), *((leaf.shape, leaf.dtype) for leaf in map(_shaped, jax.tree.leaves(tree))))
+
+
+def _shaped(leaf: Any) -> Any:
+    import jax
+
+    return leaf if hasattr(leaf, "shape") else jax.numpy.asarray(leaf)
