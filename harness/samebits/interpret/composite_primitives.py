@@ -502,6 +502,6 @@ def rule_of(step: Step, domain: AbstractDomain, known: bool) -> Rule | None:
     if name == "bitcast_convert_type" and known and step.output.is_float and not step.inputs[0].is_float:
         return bits_as_float
     bounded = name not in UNBOUNDED and (name not in ON_CPU or getattr(domain, "platform", "cpu") == "cpu")
-    if domain.name in ("field", "oracle", "rounded") or (domain.name == "rounding" and bounded):
+    if domain.name in ("dependence", "field", "oracle", "rounded") or (domain.name == "rounding" and bounded):
         return AS_FORMULAS.get(name)
     return None

@@ -49,6 +49,10 @@ def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
     """The branch that the predicate chooses."""
     which, *operands = values
     branches = eqn.params["branches"]
+    if hasattr(interpreter.domain, "either") and not _is_known(which):
+        return interpreter.domain.either(
+            Step.of(eqn), which, [interpreter.closed(branch, operands, axes) for branch in branches]
+        )
     chosen = _predicate(interpreter, eqn, which, 0, len(branches) - 1)
     if isinstance(chosen, int):
         return interpreter.closed(branches[chosen], operands, axes)
@@ -57,6 +61,11 @@ def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
         interpreter.closed(branches[index], devices.on(operands, device), Axes()) for device, index in enumerate(chosen)
     ]
     return [PerDevice(tuple(outputs)) for outputs in zip(*each, strict=True)]
+
+
+def _is_known(which: Value) -> bool:
+    """Whether a predicate is a number, on every device."""
+    return all(isinstance(v, np.ndarray) for v in (which.values if isinstance(which, PerDevice) else (which,)))
 
 
 def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:

@@ -199,19 +199,23 @@ class Interpreter:
             return list(values)
         if step.has_complex and step.name not in ANY_NUMBERS:
             return complex_step(self, step, values)
-        if step.name in MOVES:
+        if step.name in MOVES and not (step.name in self.domain.covers and self._is_anywhere(step, values)):
             return self._move(step, values)
         concrete = all(isinstance(value, np.ndarray) for value in values)
         rule = rule_of(step, self.domain, concrete)
         if rule is not None:
             return rule(self, step, values)
-        if step.name in ORDERED and (step.is_plain or step.name not in self.domain.covers):
+        if step.name in ORDERED and ((step.is_plain and concrete) or step.name not in self.domain.covers):
             return ORDERED[step.name](self.domain, step, values)
         if step.is_plain and concrete:
             return evaluate(step, values)
         if step.name not in self.domain.covers and not (concrete and self.domain.keeps_constants):
             raise not_covered(self.domain.name, step)
         return self.domain.apply(step, values)
+
+    def _is_anywhere(self, step: Step, values: Sequence[Value]) -> bool:
+        """Whether a place to which an equation moves elements is not known."""
+        return any(not isinstance(values[number], np.ndarray) for number in MOVES[step.name].index_operands(step))
 
     def _move(self, step: Step, values: Sequence[Value]) -> list[Value]:
         """An equation that moves elements and changes none."""

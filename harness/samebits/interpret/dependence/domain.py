@@ -1,0 +1,354 @@
+"""The domain of dependence: one interpretation gives, for every element of every output, the inputs that it may read.
+
+An element is known, so that it depends on nothing, or it has a set of groups of input elements. Movement moves sets,
+arithmetic unites them, and a known number cuts a path: zero times anything, the case that a known predicate does not
+choose, the exponential of what a mask made very negative. Each cut holds under a condition that is noted down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret import windows
+from samebits.interpret.arrays import ARITHMETIC, MATRICES, evaluate
+from samebits.interpret.data_movement import MOVES, Move, owned
+from samebits.interpret.dependence import elementwise
+from samebits.interpret.dependence.elementwise import FINITE, MASKS, NONZERO
+from samebits.interpret.dependence.products import product
+from samebits.interpret.dependence.sets import SetTable
+from samebits.interpret.dependence.value import Dependent, broadcast, of_number, opened, settled
+from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.sorting import ORDERED
+
+_FOLDS = {
+    "reduce_and": "and",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_or": "or",
+    "reduce_prod": "mul",
+    "reduce_sum": "add",
+    "reduce_xor": "xor",
+}
+_RUNNING = {"cummax": "max", "cummin": "min", "cumprod": "mul", "cumsum": "add"}
+_WINDOWS = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter", "scatter-add", "select_n")
+_MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "scatter-add", *MATRICES))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A group that is taken out of every set that holds another one too, up to an equation.
+
+    Args:
+        group: what is taken out.
+        beside: of sets that also hold this group.
+        until: the number of the last equation, in the order of evaluation.
+    """
+
+    group: int
+    beside: int
+    until: int
+
+
+class DependenceDomain:
+    """The domain of dependence.
+
+    Args:
+        groups: how many groups of input elements there are.
+        cut: to find the equation by which one group reaches another.
+    """
+
+    name = "dependence"
+    keeps_constants = True
+    covers = frozenset((*ARITHMETIC, *ORDERED, *_WINDOWS))
+
+    def __init__(self, groups: int, cut: Cut | None = None) -> None:
+        self.table = SetTable(groups)
+        self.equations = 0
+        self.places: dict[int, Step] = {}
+        self._cut = cut
+        self._conditions: dict[str, float] = {}
+
+    def assume(self, condition: str, magnitude: float = 0.0) -> None:
+        """Note a condition down, of masks with the smallest magnitude."""
+        self._conditions[condition] = min(magnitude, self._conditions.get(condition, math.inf))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Return what must hold, besides what is given."""
+        order = {FINITE: 0, NONZERO: 1, MASKS: 2}
+        found = sorted(self._conditions.items(), key=lambda item: order[item[0]])
+        return tuple(
+            f"numbers beside a mask of {magnitude:g} are smaller than {magnitude / 2:g}" if name == MASKS else name
+            for name, magnitude in found
+            if name != MASKS or math.isfinite(magnitude)
+        )
+
+    def lift(self, array: Array, kind: Type) -> Array:
+        """Constants are known."""
+        return np.asarray(array, np.float64)
+
+    def value(self, value: Any, kind: Type) -> Dependent:
+        """Return a concrete array as a value."""
+        return value if isinstance(value, Dependent) else of_number(value, kind)
+
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Dependent | Array:
+        """Move sets with their elements."""
+        parts = [self.value(value, kind) for value in values]
+        return settled(
+            Dependent(
+                owned(move([part.sets for part in parts])),
+                owned(move([part.states for part in parts])),
+                owned(move([part.numbers for part in parts])),
+            )
+        )
+
+    def ranks(self, step: Step, value: Any, axis: int) -> Array:
+        """Only known numbers have an order."""
+        return self.concrete(step, value)
+
+    def concrete(self, step: Step, value: Any) -> Array:
+        """Return numbers that are known."""
+        if isinstance(value, Dependent):
+            raise NotCovered(f"{step} decides by numbers that depend on the inputs")
+        return np.asarray(value)
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Return whether two values have the same sets and the same known numbers."""
+        if isinstance(first, Dependent) != isinstance(second, Dependent):
+            return False
+        if not isinstance(first, Dependent):
+            return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+        return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in Dependent.__slots__)
+
+    def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the outputs of an equation."""
+        self.equations += 1
+        self.places[self.equations] = step
+        if all(isinstance(value, np.ndarray) for value in values):
+            return ORDERED[step.name](self, step, values) if step.name in ORDERED else evaluate(step, values)
+        parts = [self.value(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
+        outputs = self._rule(step)(step, parts)
+        if self._cut is not None and self.equations <= self._cut.until:
+            outputs = [self._without(output, self._cut) for output in outputs]
+        return [settled(output) for output in outputs]
+
+    def _without(self, value: Dependent, cut: Cut) -> Dependent:
+        sets = self.table.without(value.sets, cut.group, cut.beside)
+        return Dependent(sets, value.states, value.numbers)
+
+    def either(self, step: Step, which: Any, outcomes: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return the outputs of branches one of which a predicate chooses that is not known."""
+        chooser = self.value(which, step.inputs[0])
+        joined = []
+        for kind, *values in zip(step.outputs, *outcomes, strict=True):
+            predicate = broadcast([chooser], kind.shape)[0]
+            parts = [self.value(value, kind) for value in values]
+            inner = step.like("select_n", [step.inputs[0], *[kind] * len(parts)], [kind])
+            joined.append(settled(elementwise.select(self, inner, [predicate, *parts])))
+        return joined
+
+    # -- the rules of equations that are not element by element
+
+    def _rule(self, step: Step) -> Callable[[Step, list[Dependent]], list[Dependent]]:
+        name = step.name
+        if name in _FOLDS:
+            return self._fold
+        if name in _RUNNING:
+            return self._running
+        if name == "dot_general":
+            return lambda step, values: [product(self, step, *values)]
+        if name in ("sort", "top_k", "argmax", "argmin"):
+            return self._ordered
+        if name == "gather":
+            return self._gathered
+        if name in ("scatter", "scatter-add"):
+            return self._scattered
+        if name in ("dynamic_slice", "dynamic_update_slice"):
+            return self._window
+        if name in MATRICES:
+            return self._matrices
+        if name in _MIXED:
+            return self._everything
+        return self._each
+
+    def _each(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        operands = broadcast(values, step.output.shape)
+        if step.name == "select_n":
+            return [elementwise.select(self, step, operands)]
+        return [elementwise.elementwise(self, step, operands)]
+
+    def _fold(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """A reduction, by halves: what a pair of elements gives is what the operation on each element gives."""
+        (value,) = values
+        for axis in sorted(step.params["axes"], reverse=True):
+            value = self._folded(step, _FOLDS[step.name], value, axis)
+        return [value]
+
+    def _folded(self, step: Step, operation: str, value: Dependent, axis: int) -> Dependent:
+        value = value.each(lambda array: np.moveaxis(array, axis, 0))
+        while value.shape[0] > 1:
+            half = value.shape[0] // 2
+            both = self._pair(step, operation, value.each(lambda a, n=half: a[:n]), value.each(lambda a, n=half: a[n : 2 * n]))
+            odd = value.shape[0] % 2
+            value = both if not odd else _joined(both, value.each(lambda array: array[-1:]))
+        if not value.shape[0]:
+            raise NotCovered(f"{step} reduces nothing")
+        return value.each(lambda array: array[0])
+
+    def _pair(self, step: Step, operation: str, first: Dependent, second: Dependent) -> Dependent:
+        kind = Type(first.shape, step.output.dtype)
+        return elementwise.elementwise(self, step.like(operation, [kind, kind], [kind]), [first, second])
+
+    def _running(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """All elements up to each, in as many rounds as the length has digits."""
+        axis, back, operation = step.params["axis"], step.params["reverse"], _RUNNING[step.name]
+        value = values[0].each(lambda array: np.moveaxis(array, axis, 0))
+        value = value.each(lambda array: array[::-1]) if back else value
+        reach = 1
+        while reach < value.shape[0]:
+            later = self._pair(
+                step, operation, value.each(lambda a, n=reach: a[n:]), value.each(lambda a, n=reach: a[:-n])
+            )
+            value = _joined(value.each(lambda a, n=reach: a[:n]), later)
+            reach *= 2
+        value = value.each(lambda array: array[::-1]) if back else value
+        return [value.each(lambda array: np.moveaxis(array, 0, axis))]
+
+    def _ordered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """A choice by order: each result depends on all elements along the axis, masked ones aside."""
+        params = step.params
+        keys = values[: params.get("num_keys", 1)]
+        axis = params["dimension"] if step.name == "sort" else params.get("axes", (params.get("axis", -1),))[0]
+        axis %= len(step.inputs[0].shape)
+        by = [self._along(key, axis) for key in keys]
+        outputs = []
+        for number, kind in enumerate(step.outputs):
+            sets = self._along(values[number], axis) if step.name == "sort" else by[0]
+            for other in by:
+                sets = self.table.union(sets, other)
+            shape = kind.shape if step.name in ("sort", "top_k") else (*kind.shape[:axis], 1, *kind.shape[axis:])
+            outputs.append(opened(np.broadcast_to(sets, shape).reshape(kind.shape), kind))
+        return outputs
+
+    def _along(self, value: Dependent, axis: int) -> Array:
+        """Return the union over an axis, which stays with length 1."""
+        return np.expand_dims(self.table.of_axis(value.sets, axis), axis)
+
+    def _matrices(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """Functions of whole matrices, batch by batch."""
+        batch = values[0].shape[:-2]
+        if any(value.shape[: len(batch)] != batch for value in values):
+            return self._everything(step, values)
+        sets = np.zeros(batch, np.int32)
+        for value in values:
+            sets = self.table.union(sets, self.table.of_axes(value.sets, range(len(batch), value.sets.ndim)))
+        spread = [sets.reshape(batch + (1,) * (len(kind.shape) - len(batch))) for kind in step.outputs]
+        return [opened(np.broadcast_to(s, kind.shape), kind) for s, kind in zip(spread, step.outputs, strict=True)]
+
+    def _everything(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """What may depend on all elements of all operands."""
+        sets = np.zeros((), np.int32)
+        for value in values:
+            sets = self.table.union(sets, self.table.of_axes(value.sets, range(value.sets.ndim)))
+        return [opened(np.broadcast_to(sets, kind.shape), kind) for kind in step.outputs]
+
+    # -- movement to places that are not known
+
+    def _gathered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        operand, indices = values
+        numbers = step.params["dimension_numbers"]
+        anywhere = self._spread(operand, numbers.start_index_map)
+        found = self._moved_from(step, anywhere, indices, filled=False)
+        by = self.table.of_axis(indices.sets, indices.sets.ndim - 1)
+        offsets = numbers.offset_dims
+        by = by.reshape([1 if dim in offsets else size for dim, size in enumerate(_with_ones(by.shape, offsets))])
+        sets = self.table.union(np.ascontiguousarray(found.sets), np.ascontiguousarray(np.broadcast_to(by, step.output.shape)))
+        known = indices.known().all(-1).reshape(by.shape)
+        exact = self._moved_from(step, operand, indices, filled=True)
+        return [elementwise.chosen(np.broadcast_to(known, step.output.shape), exact, opened(sets, step.output))]
+
+    def _moved_from(self, step: Step, operand: Dependent, indices: Dependent, *, filled: bool) -> Dependent:
+        at = np.where(indices.known(), indices.numbers, 0) if filled else np.zeros_like(indices.numbers)
+        rule = MOVES["gather"]
+        (move,) = rule.moves(step, [np.asarray(at, step.inputs[1].dtype)])
+        assert rule.fill is not None
+        fill = of_number(rule.fill(step), step.output)
+        parts = [operand, fill]
+        return Dependent(*(move([getattr(part, name) for part in parts]) for name in Dependent.__slots__))
+
+    def _spread(self, value: Dependent, axes: Sequence[int]) -> Dependent:
+        """Return a value whose elements may be any along some axes."""
+        sets = value.sets
+        for axis in axes:
+            sets = np.broadcast_to(self._along(Dependent(sets, value.states, value.numbers), axis), value.shape)
+        return opened(np.ascontiguousarray(sets), Type(value.shape, value.numbers.dtype))
+
+    def _scattered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """Any update may be anywhere, unless the indices are known."""
+        operand, indices, updates = values
+        if indices.known().all():
+            return [self._added(step, operand, indices.numbers, updates)]
+        sets = self.table.of_axes(updates.sets, range(updates.sets.ndim))
+        sets = self.table.union(sets, self.table.of_axes(indices.sets, range(indices.sets.ndim)))
+        return [opened(self.table.union(operand.sets, np.full(operand.shape, sets)), step.output)]
+
+    def _added(self, step: Step, operand: Dependent, indices: Array, updates: Dependent) -> Dependent:
+        """A scatter that adds: round by round the first update that is left of each element."""
+        targets, inside = windows.of_scatter(step, np.asarray(indices, step.inputs[1].dtype))
+        flat = operand.each(lambda array: array.reshape(-1).copy())
+        left = np.flatnonzero(inside)
+        at, own = targets.reshape(-1), updates.each(lambda array: array.reshape(-1))
+        while left.size:
+            places, first = np.unique(at[left], return_index=True)
+            chosen = left[first]
+            both = self._pair(step, "add", flat.each(lambda a, n=places: a[n]), own.each(lambda a, n=chosen: a[n]))
+            for array, new in zip((flat.sets, flat.states, flat.numbers), (both.sets, both.states, both.numbers), strict=True):
+                array[places] = new
+            left = np.delete(left, first)
+        return flat.each(lambda array: array.reshape(operand.shape))
+
+    def _window(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """A window that starts anywhere along the axes whose start is not known."""
+        slicing = step.name == "dynamic_slice"
+        count = 1 if slicing else 2
+        operand, starts = values[0], values[count:]
+        window = step.output.shape if slicing else values[1].shape
+        loose = [axis for axis, start in enumerate(starts) if not start.known().all() and window[axis] < operand.shape[axis]]
+        by = np.zeros((), np.int32)
+        for start in starts:
+            by = self.table.union(by, start.sets)
+        first = [int(start.numbers) if start.known().all() else 0 for start in starts]
+        first = [min(max(at, 0), size - own) for at, size, own in zip(first, operand.shape, window, strict=True)]
+        at = tuple(slice(None) if axis in loose else slice(first[axis], first[axis] + own) for axis, own in enumerate(window))
+        if slicing:
+            sets = operand.sets[at]
+            for axis in loose:
+                sets = self._along(Dependent(sets, sets, sets), axis)
+            sets = np.broadcast_to(sets, window)
+            return [opened(self.table.union(sets, np.full(window, by)), step.output)]
+        updates = values[1].sets
+        for axis in loose:
+            updates = self._along(Dependent(updates, updates, updates), axis)
+        sets = operand.sets.copy()
+        place = sets[at]
+        sets[at] = self.table.union(self.table.union(place, np.broadcast_to(updates, place.shape)), np.full(place.shape, by))
+        inside = np.zeros(operand.shape, bool)
+        inside[at] = True
+        return [elementwise.chosen(inside, opened(sets, step.output), operand)]
+
+
+def _joined(first: Dependent, second: Dependent) -> Dependent:
+    return Dependent(*(np.concatenate([getattr(value, name) for value in (first, second)]) for name in Dependent.__slots__))
+
+
+def _with_ones(shape: Sequence[int], offsets: Sequence[int]) -> list[int]:
+    """Return a shape of batch dimensions with a 1 wherever the output has an offset dimension."""
+    rest = iter(shape)
+    return [1 if dim in offsets else next(rest) for dim in range(len(shape) + len(offsets))]
+
