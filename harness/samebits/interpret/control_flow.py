@@ -15,6 +15,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret import devices
+from samebits.interpret.complex_pairs import same
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, Value
@@ -74,6 +75,8 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
     test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
     while True:
         (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
+        if hasattr(interpreter.domain, "either") and not _is_known(more):
+            return _any_number_of_times(interpreter, eqn, (test, body, carry), axes)
         if np.shape(more):
             running = _running(interpreter, eqn, more)
             if not running.any():
@@ -90,6 +93,23 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
         if not go:
             return carry
         carry = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+
+
+def _any_number_of_times(
+    interpreter: InterpreterProtocol, eqn: Any, operands: tuple[list[Value], list[Value], list[Value]], axes: Axes
+) -> list[Value]:
+    """Evaluates the body until one more time changes nothing that a domain holds of the carried values."""
+    test, body, carry = operands
+    kinds = tuple(type_of(var.aval) for var in eqn.outvars)
+    (predicate,) = (type_of(var.aval) for var in eqn.params["cond_jaxpr"].jaxpr.outvars)
+    step = Step(eqn.primitive.name, eqn.params, (predicate,), kinds, eqn)
+    while True:
+        (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
+        after = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+        joined = interpreter.domain.either(step, more, [carry, after])
+        if all(same(interpreter.domain, *each) for each in zip(carry, joined, strict=True)):
+            return joined
+        carry = joined
 
 
 def _running(interpreter: InterpreterProtocol, eqn: Any, more: Value) -> Any:

@@ -23,6 +23,7 @@ from samebits.interpret.dependence.elementwise import FINITE, MASKS, NONZERO
 from samebits.interpret.dependence.products import product
 from samebits.interpret.dependence.sets import SetTable
 from samebits.interpret.dependence.value import Dependent, broadcast, of_number, opened, settled
+from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.sorting import ORDERED
 
@@ -97,6 +98,10 @@ class DependenceDomain:
         """Return a concrete array as a value."""
         return value if isinstance(value, Dependent) else of_number(value, kind)
 
+    def zeroed(self, value: Dependent, zeros: Array) -> Dependent | Array:
+        """Return an argument some elements of which are zero."""
+        return settled(elementwise.chosen(zeros, of_number(np.zeros(value.shape), Type(value.shape, value.numbers.dtype)), value))
+
     def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Dependent | Array:
         """Move sets with their elements."""
         parts = [self.value(value, kind) for value in values]
@@ -144,10 +149,13 @@ class DependenceDomain:
 
     def either(self, step: Step, which: Any, outcomes: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the outputs of branches one of which a predicate chooses that is not known."""
+        if any(isinstance(value, PerDevice) for value in (which, *(value for each in outcomes for value in each))):
+            raise NotCovered(f"{step} decides on each device by numbers that depend on the inputs")
         chooser = self.value(which, step.inputs[0])
         joined = []
         for kind, *values in zip(step.outputs, *outcomes, strict=True):
-            predicate = broadcast([chooser], kind.shape)[0]
+            ones = (1,) * (len(kind.shape) - len(chooser.shape))
+            predicate = chooser.each(lambda a, o=ones, s=kind.shape: np.broadcast_to(a.reshape(a.shape + o), s))
             parts = [self.value(value, kind) for value in values]
             inner = step.like("select_n", [step.inputs[0], *[kind] * len(parts)], [kind])
             joined.append(settled(elementwise.select(self, inner, [predicate, *parts])))
@@ -261,42 +269,48 @@ class DependenceDomain:
     # -- movement to places that are not known
 
     def _gathered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
+        """Elements from anywhere along the axes whose indices are not known."""
         operand, indices = values
         numbers = step.params["dimension_numbers"]
-        anywhere = self._spread(operand, numbers.start_index_map)
-        found = self._moved_from(step, anywhere, indices, filled=False)
-        by = self.table.of_axis(indices.sets, indices.sets.ndim - 1)
-        offsets = numbers.offset_dims
-        by = by.reshape([1 if dim in offsets else size for dim, size in enumerate(_with_ones(by.shape, offsets))])
-        sets = self.table.union(np.ascontiguousarray(found.sets), np.ascontiguousarray(np.broadcast_to(by, step.output.shape)))
-        known = indices.known().all(-1).reshape(by.shape)
-        exact = self._moved_from(step, operand, indices, filled=True)
-        return [elementwise.chosen(np.broadcast_to(known, step.output.shape), exact, opened(sets, step.output))]
-
-    def _moved_from(self, step: Step, operand: Dependent, indices: Dependent, *, filled: bool) -> Dependent:
-        at = np.where(indices.known(), indices.numbers, 0) if filled else np.zeros_like(indices.numbers)
         rule = MOVES["gather"]
-        (move,) = rule.moves(step, [np.asarray(at, step.inputs[1].dtype)])
+        (move,) = rule.moves(step, [self._at(step, indices)])
         assert rule.fill is not None
         fill = of_number(rule.fill(step), step.output)
-        parts = [operand, fill]
-        return Dependent(*(move([getattr(part, name) for part in parts]) for name in Dependent.__slots__))
+        by = self.table.of_axis(indices.sets, indices.sets.ndim - 1)
+        shape = _with_ones(by.shape, numbers.offset_dims)
+        known = np.broadcast_to(indices.known().all(-1).reshape(shape), step.output.shape)
+        anywhere = self._spread(operand, _unknown(indices, numbers.start_index_map))
+        found, exact = (
+            Dependent(*(move([getattr(part, name), getattr(fill, name)]) for name in Dependent.__slots__))
+            for part in (anywhere, operand)
+        )
+        sets = self.table.union(found.sets, np.broadcast_to(by.reshape(shape), step.output.shape))
+        return [elementwise.chosen(known, exact, opened(sets, step.output))]
+
+    def _at(self, step: Step, indices: Dependent) -> Array:
+        """Return indices with 0 for those that are not known."""
+        return np.where(indices.known(), indices.numbers, 0).astype(step.inputs[1].dtype)
 
     def _spread(self, value: Dependent, axes: Sequence[int]) -> Dependent:
         """Return a value whose elements may be any along some axes."""
         sets = value.sets
         for axis in axes:
-            sets = np.broadcast_to(self._along(Dependent(sets, value.states, value.numbers), axis), value.shape)
+            sets = np.broadcast_to(np.expand_dims(self.table.of_axis(sets, axis), axis), value.shape)
         return opened(np.ascontiguousarray(sets), Type(value.shape, value.numbers.dtype))
 
     def _scattered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
-        """Any update may be anywhere, unless the indices are known."""
+        """Updates go anywhere along the axes whose indices are not known."""
         operand, indices, updates = values
         if indices.known().all():
             return [self._added(step, operand, indices.numbers, updates)]
-        sets = self.table.of_axes(updates.sets, range(updates.sets.ndim))
-        sets = self.table.union(sets, self.table.of_axes(indices.sets, range(indices.sets.ndim)))
-        return [opened(self.table.union(operand.sets, np.full(operand.shape, sets)), step.output)]
+        numbers = step.params["dimension_numbers"]
+        by = self.table.of_axis(indices.sets, indices.sets.ndim - 1)
+        by = by.reshape(_with_ones(by.shape, numbers.update_window_dims))
+        sets = self.table.union(updates.sets, np.broadcast_to(by, updates.shape))
+        empty = opened(np.zeros(operand.shape, np.int32), step.output)
+        placed = self._added(step, empty, self._at(step, indices), opened(sets, step.inputs[2]))
+        anywhere = self._spread(placed, _unknown(indices, numbers.scatter_dims_to_operand_dims))
+        return [opened(self.table.union(operand.sets, anywhere.sets), step.output)]
 
     def _added(self, step: Step, operand: Dependent, indices: Array, updates: Dependent) -> Dependent:
         """A scatter that adds: round by round the first update that is left of each element."""
@@ -345,6 +359,12 @@ class DependenceDomain:
 
 def _joined(first: Dependent, second: Dependent) -> Dependent:
     return Dependent(*(np.concatenate([getattr(value, name) for value in (first, second)]) for name in Dependent.__slots__))
+
+
+def _unknown(indices: Dependent, axes: Sequence[int]) -> list[int]:
+    """Return the axes of an operand whose indices are not all known."""
+    known = indices.known()
+    return [axis for number, axis in enumerate(axes) if not known[..., number].all()]
 
 
 def _with_ones(shape: Sequence[int], offsets: Sequence[int]) -> list[int]:

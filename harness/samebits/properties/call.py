@@ -1,0 +1,236 @@
+"""The call of one function: its arrays by name, and its program, forward and gradient."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import CouldNotRun, RequestError
+from samebits.programs.implementations import parameters_of, signature_text
+from samebits.programs.like import is_array
+from samebits.user_errors import one_line
+
+MASK = -1000.0
+"""A float argument all of whose numbers are 0, 1 or below this is a mask, which is meant as it was passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array among the arguments or outputs.
+
+    Args:
+        name: `x`, `params.w` or `out[0]`.
+        shape, dtype: of the array.
+        array: an example of its values; None of an output.
+        given: whether its values are meant as passed, and not one example of many.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    array: Any = None
+    given: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        """Whether gradients with respect to it exist."""
+        import jax
+
+        return bool(jax.numpy.issubdtype(self.dtype, jax.numpy.floating))
+
+
+class Call:
+    """A function with the arguments of one call.
+
+    Args:
+        function: of any pytrees of arrays.
+        args, keywords: what it is called with: arrays, or `jax.ShapeDtypeStruct`, from which values are drawn.
+        given: the names of arguments whose floats are meant as passed.
+
+    Raises:
+        RequestError: there is no array among the arguments, or they do not fit.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], given: Sequence[str] = ()
+    ) -> None:
+        import jax
+
+        if not callable(function):
+            raise RequestError(f"the first argument is {type(function).__name__}; expected a function")
+        self.function = function
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        named = dict(zip(_positional(function, len(args)), args, strict=True)) | dict(keywords)
+        paths, self._structure = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
+        self._leaves = [leaf for _, leaf in paths]
+        self._places = [number for number, leaf in enumerate(self._leaves) if is_array(leaf)]
+        top = [*named]
+        self.inputs = tuple(
+            _input(_leaf_name(paths[place][0], top, len(args)), self._leaves[place], given) for place in self._places
+        )
+        if not self.inputs:
+            raise RequestError(f"{self.name}{signature_text(function)}: no array among the arguments; give arrays")
+        unknown = [name for name in given if not any(_is_of(leaf.name, name) for leaf in self.inputs)]
+        if unknown:
+            raise RequestError(f"given= names '{unknown[0]}'; the arrays are {self.names}")
+
+    @property
+    def names(self) -> str:
+        """The names of all arrays, for a message."""
+        return ", ".join(leaf.name for leaf in self.inputs)
+
+    def selected(self, option: str, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the numbers of the arrays that are named, or lie in arguments that are named.
+
+        Raises:
+            RequestError: a name is none of them.
+        """
+        names = (names,) if isinstance(names, str) else names
+        for name in names:
+            if not any(_is_of(leaf.name, name) for leaf in self.inputs):
+                raise RequestError(f"{option} names '{name}'; the arrays are {self.names}")
+        return tuple(n for n, leaf in enumerate(self.inputs) if any(_is_of(leaf.name, name) for name in names))
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """Return the outputs of the function on these arrays."""
+        import jax
+
+        leaves = list(self._leaves)
+        for place, array in zip(self._places, arrays, strict=True):
+            leaves[place] = array
+        args, keywords = jax.tree.unflatten(self._structure, leaves)
+        return self.function(*args, **keywords)
+
+    @functools.cached_property
+    def forward(self) -> Program:
+        """The program of the outputs."""
+        return Program.of(self.name, self.run, self.inputs)
+
+    def gradient(self, numbers: Sequence[int]) -> Program:
+        """Return the program of the gradients with respect to some arrays: of all arrays and cotangents."""
+        import jax
+
+        floats = [leaf for leaf in self.forward.outputs if leaf.is_float]
+        if not floats:
+            raise RequestError(f"{self.name} returns no floats, so that it has no gradients")
+        places = [n for n, leaf in enumerate(self.forward.outputs) if leaf.is_float]
+        count = len(self.inputs)
+
+        def pulled_back(arrays: Sequence[Any]) -> Any:
+            own, cotangents = list(arrays[:count]), arrays[count:]
+
+            def outputs(*differentiated: Any) -> list[Any]:
+                for number, array in zip(numbers, differentiated, strict=True):
+                    own[number] = array
+                leaves = jax.tree.leaves(self.run(own))
+                return [leaves[place] for place in places]
+
+            _, pull = jax.vjp(outputs, *[arrays[number] for number in numbers])
+            return list(pull(list(cotangents)))
+
+        rng = np.random.default_rng(1)
+        cotangents = tuple(
+            Leaf(f"cotangent of {leaf.name}", leaf.shape, leaf.dtype, _normal(rng, leaf)) for leaf in floats
+        )
+        names = [f"gradient of {self.inputs[number].name}" for number in numbers]
+        return Program.of(self.name, pulled_back, (*self.inputs, *cotangents), names)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function that is traced.
+
+    Args:
+        closed: the closed jaxpr.
+        inputs, outputs: its arrays, in their order.
+        compiled: calls it.
+    """
+
+    closed: Any
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    compiled: Callable[..., Any]
+
+    @classmethod
+    def of(cls, name: str, run: Callable[..., Any], inputs: Sequence[Leaf], names: Sequence[str] = ()) -> Program:
+        """Trace a function of a list of arrays; its outputs have these names, or those of their paths.
+
+        Raises:
+            CouldNotRun: it raises.
+        """
+        import jax
+
+        types = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs]
+        try:
+            closed, shapes = jax.make_jaxpr(lambda *arrays: run(arrays), return_shape=True)(*types)
+        except Exception as error:
+            raise CouldNotRun(f"{name} could not be traced with {_types(inputs)}: {one_line(error)}") from error
+        paths, _ = jax.tree_util.tree_flatten_with_path(shapes)
+        names = names or [f"out{jax.tree_util.keystr(path)}" for path, _ in paths]
+        outputs = tuple(
+            Leaf(own, tuple(shape.shape), shape.dtype) for own, (_, shape) in zip(names, paths, strict=True)
+        )
+        return cls(closed, tuple(inputs), outputs, jax.jit(lambda *arrays: jax.tree.leaves(run(arrays))))
+
+    def executed(self, arrays: Sequence[Any]) -> list[NDArray[Any]]:
+        """Run the compiled program."""
+        import jax
+
+        return [np.asarray(jax.device_get(output)) for output in self.compiled(*arrays)]
+
+
+def _types(leaves: Sequence[Leaf]) -> str:
+    return ", ".join(f"{leaf.name}={leaf.dtype}{list(leaf.shape)}" for leaf in leaves)
+
+
+def _positional(function: Callable[..., Any], count: int) -> list[str]:
+    parameters = parameters_of(function) or ()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "arg")
+    return [names[n] if n < len(names) else f"{rest}{n}" for n in range(count)]
+
+
+def _leaf_name(path: Sequence[Any], top: Sequence[str], count: int) -> str:
+    """Return the name of an array: that of its argument, and its path in it with dots."""
+    import jax
+
+    kind, first, *rest = path
+    name = top[first.idx] if kind.idx == 0 else first.key
+    inner = jax.tree_util.keystr(tuple(rest), simple=True, separator=".")
+    return f"{name}.{inner}" if inner else name
+
+
+def _is_of(leaf: str, name: str) -> bool:
+    return leaf == name or leaf.startswith(f"{name}.")
+
+
+def _input(name: str, value: Any, given: Sequence[str]) -> Leaf:
+    """Return an array of the call; of a shape or of one number throughout, an example is drawn."""
+    import jax
+
+    shape, dtype = tuple(value.shape), value.dtype
+    leaf = Leaf(name, shape, dtype)
+    if isinstance(value, jax.ShapeDtypeStruct):
+        rng = np.random.default_rng(len(name))
+        drawn = _normal(rng, leaf) if leaf.is_float else rng.integers(0, 2, shape).astype(dtype)
+        return Leaf(name, shape, dtype, drawn)
+    named = any(_is_of(name, other) for other in given)
+    if not leaf.is_float:
+        return Leaf(name, shape, dtype, value, given=True)
+    numbers = np.asarray(value, np.float64)
+    is_mask = numbers.size > 1 and bool(np.all((numbers == 0) | (numbers == 1) | (numbers <= MASK)))
+    is_mask = is_mask and bool(np.ptp(numbers.clip(MASK)))
+    if is_mask or named:
+        return Leaf(name, shape, dtype, value, given=True)
+    constant = numbers.size > 1 and not np.ptp(numbers)
+    return Leaf(name, shape, dtype, _normal(np.random.default_rng(len(name)), leaf) if constant else value)
+
+
+def _normal(rng: np.random.Generator, leaf: Leaf) -> Any:
+    return np.asarray(rng.standard_normal(leaf.shape), np.float32).astype(leaf.dtype)

@@ -1,0 +1,128 @@
+"""The outcome of a property: one verdict of all its readings, as text, as an error, and as a picture in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.errors import CouldNotRun
+from samebits.properties.reading import Reading, Verdict
+
+WIDEST = 128
+"""Rows and columns of the picture of a dependence matrix."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class PropertyOutcome:
+    """What was found out about one property of one function.
+
+    Args:
+        property: such as `causal`.
+        function: its name.
+        readings: one for each direction.
+        notes: what a reader should know.
+    """
+
+    property: str
+    function: str
+    readings: tuple[Reading, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the gravest verdict of all readings."""
+        found = {reading.verdict for reading in self.readings}
+        return "refuted" if "refuted" in found else "undecided" if "undecided" in found or not found else "proved"
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the property is proved."""
+        return self.verdict == "proved"
+
+    def raise_for_status(self) -> None:
+        """Do nothing where the property is proved.
+
+        Raises:
+            AssertionError: it is refuted; the message has the witness.
+            CouldNotRun: it is undecided; the message says why.
+        """
+        __tracebackhide__ = True
+        if self.verdict == "refuted":
+            raise AssertionError(repr(self))
+        if self.verdict == "undecided":
+            raise CouldNotRun(repr(self))
+
+    def document(self) -> dict[str, Any]:
+        """Return the outcome as JSON."""
+        return {
+            "property": self.property,
+            "function": self.function,
+            "verdict": self.verdict,
+            "readings": [
+                {
+                    "direction": reading.direction,
+                    "claim": reading.claim,
+                    "verdict": reading.verdict,
+                    "conditions": list(reading.conditions),
+                    "witness": reading.witness,
+                    "reason": reading.reason,
+                    "place": reading.place,
+                    "seconds": round(reading.seconds, 3),
+                }
+                for reading in self.readings
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        seconds = sum(reading.seconds for reading in self.readings)
+        lines = [f"{self.property}({self.function}): {self.verdict} ({seconds:.2g} s)"]
+        lines += [line for reading in self.readings for line in _lines(reading)]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        pictures = "".join(picture(reading) for reading in self.readings)
+        return f"<pre>{html.escape(repr(self))}</pre>{pictures}"
+
+
+def _lines(reading: Reading) -> Iterator[str]:
+    yield f"  {reading.direction}: {reading.verdict}: {reading.claim}"
+    if reading.witness:
+        yield f"    {reading.witness}"
+    if reading.reason:
+        yield f"    {reading.reason}"
+    if reading.place:
+        yield f"    it gets in by {reading.place}"
+    for condition in reading.conditions:
+        yield f"    where {condition}"
+
+
+def picture(reading: Reading) -> str:
+    """Return the matrix of what is read as an SVG: rows outputs, columns inputs; what must not be read is red."""
+    reads, forbidden = reading.reads, reading.forbidden
+    if reads is None or forbidden is None or max(reads.shape) > WIDEST:
+        return ""
+    size = max(2, 256 // max(reads.shape))
+    rows, columns = reads.shape
+    cells = [
+        f'<rect x="{column * size}" y="{row * size}" width="{size}" height="{size}" '
+        f'fill="{"#c62828" if forbidden[row, column] else "#1565c0"}">'
+        f"<title>{html.escape(_cell(reading, row, column))}</title></rect>"
+        for row in range(rows)
+        for column in range(columns)
+        if reads[row, column]
+    ]
+    width, height = columns * size, rows * size
+    frame = f'<rect width="{width}" height="{height}" fill="none" stroke="#9e9e9e"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
+        f'aria-label="what each output reads, {html.escape(reading.direction)}">{"".join(cells)}{frame}</svg>'
+    )
+
+
+def _cell(reading: Reading, row: int, column: int) -> str:
+    assert reading.forbidden is not None
+    by = f", by {reading.place}" if reading.forbidden[row, column] and reading.place else ""
+    return f"output group {row} reads input group {column}{by}"

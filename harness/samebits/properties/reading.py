@@ -1,0 +1,313 @@
+"""What a program reads, decided: by one interpretation for all values, and by runs with changed inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import CouldNotRun, NotCovered
+from samebits.interpret.dependence.domain import Cut, DependenceDomain
+from samebits.interpret.dependence.value import Dependent, opened
+from samebits.interpret.equation import Type, type_of
+from samebits.interpret.interpreter import Interpreter
+from samebits.properties.call import Leaf, Program
+from samebits.user_errors import one_line
+
+Groups = NDArray[np.int64]
+Verdict = Literal["proved", "refuted", "undecided"]
+
+COLUMNS = 12
+"""How many groups of inputs are changed by themselves, to see whether an output moves."""
+
+ELEMENTS = 24
+"""How many single elements of a group are changed to make a witness smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Which groups of input elements a group of output elements must not read.
+
+    Args:
+        outputs: by the number of an output, the group of each of its elements; negative of those that are not asked.
+        inputs: by the number of an input, likewise.
+        forbidden: `[groups of outputs, groups of inputs]`.
+        claim: in words what must hold.
+        constants: by the number of an input, its elements that are zero, such as cotangents of what nobody uses.
+    """
+
+    outputs: Mapping[int, Groups]
+    inputs: Mapping[int, Groups]
+    forbidden: NDArray[np.bool_]
+    claim: str
+    constants: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The verdict on one program.
+
+    Args:
+        direction: `forward` or `gradient`.
+        claim: what was asked.
+        verdict: `proved` for all values under the conditions, `refuted` by a run, or `undecided`.
+        conditions: what a proof assumes.
+        witness: two inputs that differ, and the output that moves; empty where none was seen.
+        reason: of `undecided`.
+        place: the equation by which a forbidden group gets in, with its line; empty where none does.
+        reads: `[groups of outputs, groups of inputs]`, what the interpretation gave; None where there is none.
+        forbidden: as in the relation.
+        seconds: that it took.
+    """
+
+    direction: str
+    claim: str
+    verdict: Verdict
+    conditions: tuple[str, ...] = ()
+    witness: str = ""
+    reason: str = ""
+    place: str = ""
+    reads: NDArray[np.bool_] | None = None
+    forbidden: NDArray[np.bool_] | None = None
+    seconds: float = 0.0
+
+
+def decide(program: Program, relation: Relation, direction: str) -> Reading:
+    """Decide a relation: proved by interpretation and not refuted by a run, refuted by a run, or undecided."""
+    begin = time.perf_counter()
+    reads, conditions, reason = None, tuple[str, ...](), ""
+    try:
+        domain, reads = _interpreted(program, relation)
+        conditions = _given(program, relation) + domain.conditions
+    except NotCovered as error:
+        reason = f"the program cannot be followed: {error}"
+    suspects = relation.forbidden if reads is None else relation.forbidden & reads
+    try:
+        seen = _refuted(program, relation, suspects if suspects.any() else relation.forbidden)
+    except CouldNotRun as error:
+        seen, reason = None, reason or str(error)
+        if reads is not None and not suspects.any():
+            conditions = (*conditions, f"not executed: {error}")
+    place = _place(program, relation, suspects, seen) if reads is not None and suspects.any() else ""
+    verdict: Verdict = "refuted" if seen is not None else "undecided"
+    if seen is None and reads is not None and not suspects.any():
+        verdict = "proved"
+    if verdict == "undecided" and not reason:
+        out, own = (int(number) for number in np.argwhere(suspects)[0])
+        reason = f"group {out} of the outputs may read group {own} of the inputs, and no run showed it"
+    return Reading(
+        direction,
+        relation.claim,
+        verdict,
+        conditions if verdict == "proved" else (),
+        seen.text if seen is not None else "",
+        reason if verdict == "undecided" else "",
+        place,
+        reads,
+        relation.forbidden,
+        time.perf_counter() - begin,
+    )
+
+
+# -- by interpretation
+
+
+def _interpreted(
+    program: Program, relation: Relation, cut: Cut | None = None
+) -> tuple[DependenceDomain, NDArray[np.bool_]]:
+    """Return the domain after one interpretation, and which groups each group of outputs may read."""
+    domain = DependenceDomain(relation.forbidden.shape[1], cut)
+    args = [
+        _argument(domain, leaf, relation.inputs.get(number), relation.constants.get(number))
+        for number, leaf in enumerate(program.inputs)
+    ]
+    outputs = Interpreter(domain, "cpu")(program.closed, *args)
+    reads = np.zeros(relation.forbidden.shape, bool)
+    for number, groups in relation.outputs.items():
+        value = outputs[number]
+        if not isinstance(value, Dependent):
+            continue
+        for group in np.unique(groups[groups >= 0]).tolist():
+            reads[group] |= domain.table.members(value.sets[groups == group])
+    return domain, reads
+
+
+def _argument(domain: DependenceDomain, leaf: Leaf, groups: Groups | None, zeros: NDArray[np.bool_] | None) -> Any:
+    if groups is None and leaf.given:
+        return leaf.array if getattr(leaf.dtype, "kind", "V") == "V" else np.asarray(leaf.array)
+    kind = type_of(leaf)
+    sets = np.zeros(kind.shape, np.int32) if groups is None else domain.table.single(groups)
+    value = opened(sets, Type(kind.shape, kind.dtype))
+    return value if zeros is None else domain.zeroed(value, zeros)
+
+
+def _given(program: Program, relation: Relation) -> tuple[str, ...]:
+    given = [leaf.name for number, leaf in enumerate(program.inputs) if leaf.given and number not in relation.inputs]
+    return (f"{', '.join(given)} as given",) if given else ()
+
+
+def _place(program: Program, relation: Relation, suspects: NDArray[np.bool_], seen: _Moved | None) -> str:
+    """Return the last equation by which a forbidden group joins the group of outputs that must not read it.
+
+    Up to an equation, the group is taken out of each set that has the other one too; the first equation from which on
+    this is enough to keep it out is the last that brings the two together.
+    """
+    if suspects.shape[0] != suspects.shape[1]:
+        return ""
+    out, own = (seen.out, seen.own) if seen is not None and suspects[seen.out, seen.own] else _nearest(suspects)
+    if out == own:
+        return ""
+    domain, _ = _interpreted(program, relation)
+    low, high = 0, domain.equations
+    while low < high:
+        middle = (low + high) // 2
+        _, reads = _interpreted(program, relation, Cut(own, out, middle))
+        low, high = (middle + 1, high) if reads[out, own] else (low, middle)
+    step = domain.places.get(low)
+    return str(step) if step is not None else ""
+
+
+def _nearest(suspects: NDArray[np.bool_]) -> tuple[int, int]:
+    pairs = np.argwhere(suspects)
+    out, own = pairs[np.abs(pairs[:, 0] - pairs[:, 1]).argmin()].tolist()
+    return out, own
+
+
+# -- by runs
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A change of an input group that moved a group of outputs."""
+
+    out: int
+    own: int
+    text: str
+
+
+def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_]) -> _Moved | None:
+    """Change one group of inputs at a time, and look at the outputs that must not move.
+
+    Raises:
+        CouldNotRun: the program does not run here.
+    """
+    base = [np.asarray(leaf.array) if _is_plain(leaf) else leaf.array for leaf in program.inputs]
+    for number, zeros in relation.constants.items():
+        base[number] = np.where(zeros, np.zeros((), base[number].dtype), base[number])
+    before = _run(program, base)
+    columns = np.flatnonzero(suspects.any(0))
+    if columns.size > COLUMNS:
+        columns = columns[np.unique(np.linspace(0, columns.size - 1, COLUMNS).astype(int))]
+    for own in columns.tolist():
+        for attempt in range(3):
+            changed = _changed(program, relation, base, own, attempt)
+            after = _run(program, changed)
+            moved = _first_moved(relation, before, after, own)
+            if moved is not None:
+                return _smallest(program, relation, base, changed, before, own, moved)
+    return None
+
+
+def _is_plain(leaf: Leaf) -> bool:
+    return getattr(leaf.dtype, "kind", "V") in "biuf" or leaf.is_float
+
+
+def _run(program: Program, arrays: Sequence[Any]) -> list[NDArray[Any]]:
+    try:
+        return program.executed(arrays)
+    except Exception as error:
+        raise CouldNotRun(f"the program does not run here: {one_line(error)}") from error
+
+
+def _changed(program: Program, relation: Relation, base: Sequence[Any], own: int, attempt: int) -> list[Any]:
+    """Return inputs with other numbers in one group."""
+    rng = np.random.default_rng([own, attempt])
+    arrays = list(base)
+    for number, groups in relation.inputs.items():
+        mine = groups == own
+        if mine.any():
+            array = np.array(base[number])
+            array[mine] = _other(rng, array, mine, attempt, float_like=program.inputs[number].is_float)
+            arrays[number] = array
+    return arrays
+
+
+def _other(rng: np.random.Generator, array: NDArray[Any], mine: NDArray[np.bool_], attempt: int, *, float_like: bool) -> Any:
+    """Return other numbers: of floats larger ones from attempt to attempt, of integers others of the same range."""
+    if float_like:
+        scale = (1.0, 30.0, 0.1)[attempt]
+        return (array[mine].astype(np.float64) + scale * rng.standard_normal(int(mine.sum()))).astype(array.dtype)
+    if array.dtype.kind == "b":
+        return ~array[mine]
+    if attempt == 2 and array.min() > 0:  # what marks padding, where there is none
+        return np.zeros(int(mine.sum()), array.dtype)
+    low, high = int(array.min()), max(int(array.max()), int(array.min()) + 1)
+    drawn = rng.integers(low, high, int(mine.sum()))
+    return (drawn + (drawn >= array[mine])).astype(array.dtype)
+
+
+def _first_moved(
+    relation: Relation, before: Sequence[Any], after: Sequence[Any], own: int
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return the first output, with the index of its element, that moved and must not."""
+    for number, groups in relation.outputs.items():
+        asked = (groups >= 0) & relation.forbidden[np.maximum(groups, 0), own]
+        moved = asked & ~_alike(before[number], after[number])
+        if moved.any():
+            return number, tuple(int(n) for n in np.argwhere(moved)[0])
+    return None
+
+
+def _alike(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((first == second) | ((first != first) & (second != second)))
+
+
+def _smallest(
+    program: Program,
+    relation: Relation,
+    base: Sequence[Any],
+    changed: Sequence[Any],
+    before: Sequence[Any],
+    own: int,
+    moved: tuple[int, tuple[int, ...]],
+) -> _Moved:
+    """Return a witness in which a single input element differs, where one alone moves an output; else the group."""
+    places = [
+        (number, tuple(int(n) for n in place))
+        for number, groups in relation.inputs.items()
+        for place in np.argwhere(groups == own)
+    ]
+    after = _run(program, changed)
+    words = f"all {len(places)} elements like {program.inputs[places[0][0]].name}{_index(places[0][1])}"
+    for number, place in places[:: max(len(places) // ELEMENTS, 1)][:ELEMENTS]:
+        arrays = list(base)
+        arrays[number] = np.array(base[number])
+        arrays[number][place] = changed[number][place]
+        alone = _run(program, arrays)
+        found = _first_moved(relation, before, alone, own)
+        if found is not None:
+            words = (
+                f"{program.inputs[number].name}{_index(place)} from {_text(base[number][place])} to "
+                f"{_text(arrays[number][place])}"
+            )
+            moved, after = found, alone
+            break
+    output, place = moved
+    out = int(relation.outputs[output][place])
+    text = (
+        f"changing {words} moves {program.outputs[output].name}{_index(place)} from {_text(before[output][place])} to "
+        f"{_text(after[output][place])}"
+    )
+    return _Moved(out, own, text)
+
+
+def _index(place: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, place))}]" if len(place) else ""
+
+
+def _text(number: Any) -> str:
+    return f"{float(number):.6g}" if np.asarray(number).dtype.kind not in "biu" else str(number)
