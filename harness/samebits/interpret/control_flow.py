@@ -18,7 +18,7 @@ from samebits.interpret import devices
 from samebits.interpret.complex_pairs import same
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
-from samebits.interpret.domain import InterpreterProtocol, Value
+from samebits.interpret.domain import InterpreterProtocol, JoiningDomain, Value
 from samebits.interpret.equation import Step, Type, type_of
 
 _NAMES = {"gpu": ("cuda", "rocm")}
@@ -50,10 +50,9 @@ def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
     """The branch that the predicate chooses."""
     which, *operands = values
     branches = eqn.params["branches"]
-    if hasattr(interpreter.domain, "either") and not _is_known(which):
-        return interpreter.domain.either(
-            Step.of(eqn), which, [interpreter.closed(branch, operands, axes) for branch in branches]
-        )
+    if isinstance(interpreter.domain, JoiningDomain) and not _is_known(which):
+        outcomes = [interpreter.closed(branch, operands, axes) for branch in branches]
+        return interpreter.domain.either(Step.of(eqn), which, outcomes)
     chosen = _predicate(interpreter, eqn, which, 0, len(branches) - 1)
     if isinstance(chosen, int):
         return interpreter.closed(branches[chosen], operands, axes)
@@ -75,8 +74,8 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
     test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
     while True:
         (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
-        if hasattr(interpreter.domain, "either") and not _is_known(more):
-            return _any_number_of_times(interpreter, eqn, (test, body, carry), axes)
+        if isinstance(interpreter.domain, JoiningDomain) and not _is_known(more):
+            return _any_number_of_times(interpreter, interpreter.domain, eqn, (test, body, carry), axes)
         if np.shape(more):
             running = _running(interpreter, eqn, more)
             if not running.any():
@@ -96,7 +95,11 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
 
 
 def _any_number_of_times(
-    interpreter: InterpreterProtocol, eqn: Any, operands: tuple[list[Value], list[Value], list[Value]], axes: Axes
+    interpreter: InterpreterProtocol,
+    domain: JoiningDomain,
+    eqn: Any,
+    operands: tuple[list[Value], list[Value], list[Value]],
+    axes: Axes,
 ) -> list[Value]:
     """Evaluates the body until one more time changes nothing that a domain holds of the carried values."""
     test, body, carry = operands
@@ -106,8 +109,8 @@ def _any_number_of_times(
     while True:
         (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
         after = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
-        joined = interpreter.domain.either(step, more, [carry, after])
-        if all(same(interpreter.domain, *each) for each in zip(carry, joined, strict=True)):
+        joined = domain.either(step, more, [carry, after])
+        if all(same(domain, *each) for each in zip(carry, joined, strict=True)):
             return joined
         carry = joined
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from samebits.interpret.data_movement import Index, Move
 from samebits.interpret.devices import Axes
@@ -38,6 +38,14 @@ class AbstractDomain(Protocol):
 
     def same(self, first: Value, second: Value) -> bool:
         """Whether two values are equal, to compare replicas."""
+
+
+@runtime_checkable
+class JoiningDomain(AbstractDomain, Protocol):
+    """A domain in which a predicate need not be known: what it decides becomes one value."""
+
+    def either(self, step: Step, which: Value, outcomes: Sequence[Sequence[Value]]) -> list[Value]:
+        """The outputs of an equation that has the outcome of one of several branches."""
 
 
 class InterpreterProtocol(Protocol):

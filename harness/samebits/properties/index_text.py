@@ -66,7 +66,9 @@ class IndexText:
         Raises:
             RequestError: there are more entries than axes.
         """
-        dots = [n for n, entry in enumerate(self.entries) if isinstance(entry, ast.Constant) and entry.value is Ellipsis]
+        dots = [
+            n for n, entry in enumerate(self.entries) if isinstance(entry, ast.Constant) and entry.value is Ellipsis
+        ]
         given = len(self.entries) - len(dots)
         if given > rank or len(dots) > 1:
             raise RequestError(f"'{self.text}' has {given} indices, and '{self.name}' has {rank} axes")
@@ -87,11 +89,11 @@ class IndexText:
                 entries.append(slice(None))
             elif isinstance(entry, ast.Slice):
                 bounds = [self._number(bound, variables) for bound in (entry.lower, entry.upper, entry.step)]
-                ends = [
+                low, high = (
                     bound if bound is None or isinstance(node, ast.UnaryOp) else max(bound, 0)  # x[-2:] is the end
                     for bound, node in zip(bounds[:2], (entry.lower, entry.upper), strict=True)
-                ]
-                entries.append(slice(*ends, bounds[2]))
+                )
+                entries.append(slice(low, high, bounds[2]))
             else:
                 number = self._number(entry, variables)
                 if number is None or not -size <= number < size:

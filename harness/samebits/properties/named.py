@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.errors import CouldNotRun, RequestError
-from samebits.properties.call import Call, Leaf
+from samebits.errors import RequestError
+from samebits.properties.call import Call, Program
 from samebits.properties.index_text import IndexText
 from samebits.properties.outcome import PropertyOutcome
-from samebits.properties.reading import Groups, Reading, Relation, decide
-
-Names = str | Sequence[str]
+from samebits.properties.reading import Reading, Relation, decide
+from samebits.properties.relations import Names, PlacesAsked, along_axis, asked_inputs, at_places, by_index
 
 
 def independent(
@@ -42,9 +41,9 @@ def independent(
     """
     call = Call(function, args, keywords, _tuple(given))
     outputs, inputs = IndexText.parse("of", of), IndexText.parse("on", on)
-    relation = _by_index(call, outputs, inputs)
+    relation = by_index(call, outputs, inputs)
     return PropertyOutcome(
-        property="independent", function=call.name, readings=(decide(call.forward, relation, "forward"),)
+        name="independent", function=call.name, readings=(decide(call.forward, relation, "forward"),)
     )
 
 
@@ -88,9 +87,8 @@ def causal(
     def later(length: int) -> NDArray[np.bool_]:
         return np.triu(np.ones((length, length), bool), 1)
 
-    return _by_position(
-        "causal", Call(function, args, keywords, _tuple(given)), axis, on, later, "a later position", gradient
-    )
+    call = Call(function, args, keywords, _tuple(given))
+    return _by_position("causal", call, axis, on, later, "a later position").outcome(gradient=gradient)
 
 
 def window(
@@ -121,7 +119,8 @@ def window(
         return ~inside
 
     words = f"a position outside of its window of {size}"
-    return _by_position("window", Call(function, args, keywords, _tuple(given)), axis, on, outside, words, gradient)
+    call = Call(function, args, keywords, _tuple(given))
+    return _by_position("window", call, axis, on, outside, words).outcome(gradient=gradient)
 
 
 def batch_rows(
@@ -153,7 +152,8 @@ def batch_rows(
         return np.asarray(batch[:, None] != batch[None])
 
     words = "another row" if size == 1 else f"a row of another microbatch of {size}"
-    return _by_position("batch_rows", Call(function, args, keywords, _tuple(given)), axis, on, others, words, gradient)
+    call = Call(function, args, keywords, _tuple(given))
+    return _by_position("batch_rows", call, axis, on, others, words, "row").outcome(gradient=gradient)
 
 
 def packed(
@@ -188,8 +188,19 @@ def packed(
     rows = np.broadcast_to(np.arange(ids.shape[0])[:, None], ids.shape).reshape(-1)
     flat = ids.reshape(-1)
     apart = (rows[:, None] != rows[None]) | (flat[:, None] != flat[None])
-    places = np.arange(ids.size).reshape(ids.shape)
-    return _by_places("packed", call, places, places, apart, on, (segment_ids,), "another document", gradient)
+    groups = at_places(np.arange(ids.size).reshape(ids.shape))
+    asked = PlacesAsked(
+        name="packed",
+        call=call,
+        on=_at_places(call, ids, on, segment_ids),
+        of_output=groups,
+        of_input=groups,
+        forbidden=apart,
+        place=lambda n: f"[{n // ids.shape[1]}, {n % ids.shape[1]}]",
+        where="at any place",
+        words="another document",
+    )
+    return asked.outcome(gradient=gradient)
 
 
 def padding(
@@ -216,10 +227,18 @@ def padding(
     valid = _integers(call, "mask", mask) != 0
     if valid.all() or not valid.any():
         raise RequestError(f"{mask} has {'no' if valid.all() else 'only'} padded places; pass one with both")
-    asked, padded = np.where(valid, 0, -1), np.where(valid, -1, 0)
-    return _by_places(
-        "padding", call, asked, padded, np.ones((1, 1), bool), on, (mask,), "a padded place", gradient, whole=True
+    asked = PlacesAsked(
+        name="padding",
+        call=call,
+        on=_at_places(call, valid, on, mask),
+        of_output=at_places(np.where(valid, 0, -1), whole=True),
+        of_input=at_places(np.where(valid, -1, 0)),
+        forbidden=np.ones((1, 1), bool),
+        place=lambda n: "any of these places",
+        where="at valid places",
+        words="a padded place",
     )
+    return asked.outcome(gradient=gradient, at_asked=True)
 
 
 def gradient_stops(function: Callable[..., Any], /, *args: Any, param: str, **keywords: Any) -> PropertyOutcome:
@@ -232,14 +251,14 @@ def gradient_stops(function: Callable[..., Any], /, *args: Any, param: str, **ke
     Raises:
         RequestError: there is no such float array, or the function returns no floats.
     """
-    call, numbers, program = _gradient_of(function, args, keywords, param)
-    inputs = {number: np.full(leaf.shape, 0, np.int64) for number, leaf in enumerate(program.inputs) if number >= len(call.inputs)}
+    call, _, program = _gradient_of(function, args, keywords, param)
+    cotangents = [*enumerate(program.inputs)][len(call.inputs) :]
+    inputs = {number: np.zeros(leaf.shape, np.int64) for number, leaf in cotangents}
     outputs = {number: np.zeros(leaf.shape, np.int64) for number, leaf in enumerate(program.outputs)}
     claim = f"the gradient of {param} reads no cotangent"
-    relation = Relation(outputs, inputs, np.ones((1, 1), bool), claim)
-    return PropertyOutcome(
-        property="gradient_stops", function=call.name, readings=(decide(program, relation, "gradient"),)
-    )
+    words = (lambda n: f"the gradient of {param}"), (lambda n: "a cotangent")
+    relation = Relation(outputs, inputs, np.ones((1, 1), bool), claim, words)
+    return PropertyOutcome(name="gradient_stops", function=call.name, readings=(decide(program, relation, "gradient"),))
 
 
 def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **keywords: Any) -> PropertyOutcome:
@@ -266,11 +285,13 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
             witness = f"the gradient of {name} is zero, whatever the values"
             readings.append(Reading("gradient", claim, "refuted", witness=witness))
         else:
-            readings.append(Reading("gradient", claim, "undecided", reason=f"all elements of {name} are zero in one run"))
-    return PropertyOutcome(property="gradient_reaches", function=call.name, readings=tuple(readings))
+            readings.append(
+                Reading("gradient", claim, "undecided", reason=f"all elements of {name} are zero in one run")
+            )
+    return PropertyOutcome(name="gradient_reaches", function=call.name, readings=tuple(readings))
 
 
-# -- relations
+# -- what the properties share
 
 
 def _tuple(names: Names) -> tuple[str, ...]:
@@ -282,23 +303,6 @@ def _integers(call: Call, option: str, name: str) -> NDArray[np.int64]:
     return np.asarray(call.inputs[number].array).astype(np.int64)
 
 
-def _asked(call: Call, axes: int, on: Names | None, without: Sequence[str] = ()) -> tuple[int, ...]:
-    """Return the inputs that are asked: those that are named, or whose first axes are like those of the first one."""
-    if on is not None:
-        return call.selected("on", on)
-    rest = [number for number, leaf in enumerate(call.inputs) if leaf.name not in without]
-    if not rest:
-        raise RequestError(f"no array to ask besides {', '.join(without)}; name it in on=")
-    first = call.inputs[rest[0]].shape[:axes]
-    return tuple(
-        number
-        for number in rest
-        if call.inputs[number].shape[:axes] == first
-        and len(first) == axes
-        and (number == rest[0] or not call.inputs[number].given)
-    )
-
-
 def _by_position(
     name: str,
     call: Call,
@@ -306,181 +310,40 @@ def _by_position(
     on: Names | None,
     forbid: Callable[[int], NDArray[np.bool_]],
     words: str,
-    gradient: bool,
-) -> PropertyOutcome:
-    """Decide a property of the positions along one axis."""
-    numbers = _asked(call, axis + 1, on)
-    short = next((call.inputs[n] for n in numbers if len(call.inputs[n].shape) <= axis), None)
-    if short is not None or not numbers:
-        leaf = short or call.inputs[0]
-        raise RequestError(f"{leaf.name} has the shape {list(leaf.shape)} and no axis {axis}; name arrays in on=, or axis=")
-    length = call.inputs[numbers[0]].shape[axis]
-    other = next((call.inputs[n] for n in numbers if call.inputs[n].shape[axis] != length), None)
-    if other is not None:
-        raise RequestError(
-            f"{call.inputs[numbers[0]].name} has {length} positions and {other.name} {other.shape[axis]}; ask one by one"
-        )
-    forbidden = forbid(length)
-
-    def groups(leaf: Leaf) -> Groups | None:
-        if len(leaf.shape) <= axis or leaf.shape[axis] != length:
-            return None
-        along = np.arange(length).reshape([-1 if dim == axis else 1 for dim in range(len(leaf.shape))])
-        return np.broadcast_to(along, leaf.shape)
-
-    return _both_ways(name, call, numbers, groups, groups, forbidden, f"at any index of axis {axis}", words, gradient)
+    place: str = "position",
+) -> PlacesAsked:
+    """Return what is asked of the positions along one axis."""
+    numbers = asked_inputs(call, axis + 1, on)
+    length, groups = along_axis(call, numbers, axis)
+    return PlacesAsked(
+        name=name,
+        call=call,
+        on=numbers,
+        of_output=groups,
+        of_input=groups,
+        forbidden=forbid(length),
+        place=lambda n: f"{place} {n}",
+        where=f"at any index of axis {axis}",
+        words=words,
+    )
 
 
-def _by_places(
-    name: str,
-    call: Call,
-    asked: Groups,
-    read: Groups,
-    forbidden: NDArray[np.bool_],
-    on: Names | None,
-    without: Sequence[str],
-    words: str,
-    gradient: bool,
-    *,
-    whole: bool = False,
-) -> PropertyOutcome:
-    """Decide a property of places `[batch, positions]`; with `whole`, outputs without them are asked as a whole."""
-    numbers = tuple(n for n in _asked(call, 2, on, without) if call.inputs[n].shape[:2] == read.shape)
+def _at_places(call: Call, places: NDArray[Any], on: Names | None, without: str) -> tuple[int, ...]:
+    """Return the inputs that are asked of places `[batch, positions]`."""
+    asked = asked_inputs(call, 2, on, (without,))
+    numbers = tuple(number for number in asked if call.inputs[number].shape[:2] == places.shape)
     if not numbers:
-        raise RequestError(f"no array of shape {[*read.shape]} and more, as {without[0]}; the arrays are {call.names}")
-
-    def spread(places: Groups, leaf: Leaf) -> Groups | None:
-        if leaf.shape[:2] != places.shape:
-            return None
-        return np.broadcast_to(places.reshape(*places.shape, *[1] * (len(leaf.shape) - 2)), leaf.shape)
-
-    def of_output(leaf: Leaf) -> Groups | None:
-        groups = spread(asked, leaf)
-        return np.zeros(leaf.shape, np.int64) if groups is None and whole else groups
-
-    where = "at valid places" if whole else "at any place"
-    if not whole:
-        return _both_ways(name, call, numbers, of_output, lambda leaf: spread(read, leaf), forbidden, where, words, gradient)
-    return _padded(name, call, numbers, of_output, lambda leaf: spread(read, leaf), words, gradient)
-
-
-Grouping = Callable[[Leaf], Groups | None]
-
-
-def _both_ways(
-    name: str,
-    call: Call,
-    numbers: tuple[int, ...],
-    of_output: Grouping,
-    of_input: Grouping,
-    forbidden: NDArray[np.bool_],
-    where: str,
-    words: str,
-    gradient: bool,
-) -> PropertyOutcome:
-    """Decide a relation forward, and turned around of gradients, which read cotangents where outputs read inputs."""
-    outputs, missing = _grouped(call.forward.outputs, of_output)
-    if not outputs:
-        shapes = ", ".join(f"{leaf.name}{list(leaf.shape)}" for leaf in call.forward.outputs)
-        raise RequestError(f"no output has what {name} asks of {call.inputs[numbers[0]].name}: {shapes}")
-    inputs = {number: of_input(call.inputs[number]) for number in numbers}
-    asked = ", ".join(call.inputs[number].name for number in numbers)
-    claim = f"outputs {where} read {asked} at no {words.removeprefix('a ').removeprefix('an')}"
-    claim = f"an output {where} does not read {asked} at {words}"
-    readings = [decide(call.forward, Relation(outputs, _present(inputs), forbidden, claim), "forward")]
-    notes = [f"not asked, without such an axis: {', '.join(missing)}"] if missing else []
-    floats = [number for number in numbers if call.inputs[number].is_float]
-    if gradient and floats and any(call.forward.outputs[n].is_float for n in outputs):
-        try:
-            program = call.gradient(floats)
-        except CouldNotRun as error:
-            notes.append(f"the gradient was not asked: {error}")
-            return PropertyOutcome(property=name, function=call.name, readings=tuple(readings), notes=tuple(notes))
-        first = len(call.inputs)
-        cotangents, others = _grouped(program.inputs[first:], of_output)
-        shifted = {number + first: groups for number, groups in cotangents.items()}
-        zeros = {first + n: np.ones(leaf.shape, bool) for n, leaf in enumerate(program.inputs[first:]) if leaf.name in others}
-        back = {place: of_input(call.inputs[number]) for place, number in enumerate(floats)}
-        turned = f"a gradient of {asked} reads no cotangent of an output that must not read it"
-        relation = Relation(_present(back), shifted, forbidden.T, turned, zeros)
-        readings.append(decide(program, relation, "gradient"))
-    return PropertyOutcome(property=name, function=call.name, readings=tuple(readings), notes=tuple(notes))
-
-
-def _padded(
-    name: str,
-    call: Call,
-    numbers: tuple[int, ...],
-    of_output: Grouping,
-    of_input: Grouping,
-    words: str,
-    gradient: bool,
-) -> PropertyOutcome:
-    """Decide that padded places are not read: by outputs at valid ones, nor by any gradient of these outputs."""
-    outputs, _ = _grouped(call.forward.outputs, of_output)
-    inputs = _present({number: of_input(call.inputs[number]) for number in numbers})
-    asked = ", ".join(call.inputs[number].name for number in numbers)
-    forbidden = np.ones((1, 1), bool)
-    claim = f"an output at valid places does not read {asked} at {words}"
-    readings = [decide(call.forward, Relation(outputs, inputs, forbidden, claim), "forward")]
-    floats = [number for number, leaf in enumerate(call.inputs) if leaf.is_float and not leaf.given]
-    if gradient and floats and any(leaf.is_float for leaf in call.forward.outputs):
-        program, first = call.gradient(floats), len(call.inputs)
-        zeros = {}
-        for place, leaf in enumerate(program.inputs[first:], first):
-            groups = of_output(leaf)
-            if groups is not None and (groups < 0).any():
-                zeros[place] = groups < 0
-        back = {}
-        for place, number in enumerate(floats):
-            padded = of_input(call.inputs[number]) if number in numbers else None
-            back[place] = np.zeros(call.inputs[number].shape, np.int64) if padded is None else np.where(padded < 0, 0, -1)
-        turned = f"a gradient of outputs at valid places does not read {asked} at {words}"
-        readings.append(decide(program, Relation(back, inputs, forbidden, turned, zeros), "gradient"))
-    return PropertyOutcome(property=name, function=call.name, readings=tuple(readings))
-
-
-def _grouped(leaves: Sequence[Leaf], grouping: Grouping) -> tuple[dict[int, Groups], list[str]]:
-    """Return the groups of arrays by number, and the names of those that have none."""
-    groups = {number: grouping(leaf) for number, leaf in enumerate(leaves)}
-    return _present(groups), [leaves[number].name for number, each in groups.items() if each is None]
-
-
-def _present(groups: Mapping[int, Groups | None]) -> dict[int, Groups]:
-    return {number: each for number, each in groups.items() if each is not None}
+        raise RequestError(
+            f"no array begins with the shape {[*places.shape]} of {without}; the arrays are {call.names}"
+        )
+    return numbers
 
 
 def _gradient_of(
     function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], param: str
-) -> tuple[Call, tuple[int, ...], Any]:
+) -> tuple[Call, tuple[int, ...], Program]:
     call = Call(function, args, keywords)
     numbers = tuple(number for number in call.selected("param", param) if call.inputs[number].is_float)
     if not numbers:
         raise RequestError(f"param={param!r} holds no floats, which alone have gradients")
     return call, numbers, call.gradient(numbers)
-
-
-def _by_index(call: Call, of: IndexText, on: IndexText) -> Relation:
-    """Return the relation of two index expressions."""
-    outputs = {leaf.name: number for number, leaf in enumerate(call.forward.outputs)}
-    inputs = {leaf.name: number for number, leaf in enumerate(call.inputs)}
-    for option, text, known in (("of", of, outputs), ("on", on, inputs)):
-        if text.name not in known:
-            raise RequestError(f"{option}={text.text!r}: no array '{text.name}'; there are {', '.join(known)}")
-    output, own = call.forward.outputs[outputs[of.name]], call.inputs[inputs[on.name]]
-    axes = of.axes(len(output.shape))
-    names = {entry.id: size for entry, size in zip(axes, output.shape, strict=True) if hasattr(entry, "id")}
-    split = [dim for dim, entry in enumerate(on.axes(len(own.shape))) if entry is not None]
-    sizes = [own.shape[dim] for dim in split]
-    numbers = np.arange(int(np.prod(sizes))).reshape([own.shape[d] if d in split else 1 for d in range(len(own.shape))])
-    own_groups = np.broadcast_to(numbers, own.shape)
-    groups = np.full(output.shape, -1, np.int64)
-    forbidden = np.zeros((int(np.prod([*names.values()])), max(numbers.size, 1)), bool)
-    for group, at in enumerate(np.ndindex(*names.values())):
-        variables = dict(zip(names, map(int, at), strict=True))
-        groups[of.index(output.shape, variables)] = group
-        forbidden[group, np.unique(own_groups[on.index(own.shape, variables)])] = True
-    if not forbidden.any() or not (groups >= 0).any():
-        raise RequestError(f"on={on.text!r} names no element of {on.name}{list(own.shape)} for any index of {of.text!r}")
-    claim = f"{of.text} does not read {on.text}"
-    return Relation({outputs[of.name]: groups}, {inputs[on.name]: own_groups}, forbidden, claim)

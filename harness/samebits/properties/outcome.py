@@ -19,13 +19,13 @@ class PropertyOutcome:
     """What was found out about one property of one function.
 
     Args:
-        property: such as `causal`.
+        name: of the property, such as `causal`.
         function: its name.
         readings: one for each direction.
         notes: what a reader should know.
     """
 
-    property: str
+    name: str
     function: str
     readings: tuple[Reading, ...]
     notes: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class PropertyOutcome:
     @property
     def ok(self) -> bool:
         """Tell whether the property is proved."""
-        return self.verdict == "proved"
+        return bool(self.verdict == "proved")
 
     def raise_for_status(self) -> None:
         """Do nothing where the property is proved.
@@ -57,7 +57,7 @@ class PropertyOutcome:
     def document(self) -> dict[str, Any]:
         """Return the outcome as JSON."""
         return {
-            "property": self.property,
+            "property": self.name,
             "function": self.function,
             "verdict": self.verdict,
             "readings": [
@@ -78,7 +78,7 @@ class PropertyOutcome:
 
     def __repr__(self) -> str:
         seconds = sum(reading.seconds for reading in self.readings)
-        lines = [f"{self.property}({self.function}): {self.verdict} ({seconds:.2g} s)"]
+        lines = [f"{self.name}({self.function}): {self.verdict} ({seconds:.2g} s)"]
         lines += [line for reading in self.readings for line in _lines(reading)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 

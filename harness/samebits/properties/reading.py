@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,8 +21,8 @@ from samebits.user_errors import one_line
 Groups = NDArray[np.int64]
 Verdict = Literal["proved", "refuted", "undecided"]
 
-COLUMNS = 12
-"""How many groups of inputs are changed by themselves, to see whether an output moves."""
+COLUMNS, CHECKED = 12, 3
+"""How many groups of inputs are changed by themselves, to see whether an output moves; where none should, fewer."""
 
 ELEMENTS = 24
 """How many single elements of a group are changed to make a witness smaller."""
@@ -37,6 +37,7 @@ class Relation:
         inputs: by the number of an input, likewise.
         forbidden: `[groups of outputs, groups of inputs]`.
         claim: in words what must hold.
+        words: what a group of outputs and one of inputs are called, by their numbers.
         constants: by the number of an input, its elements that are zero, such as cotangents of what nobody uses.
     """
 
@@ -44,6 +45,7 @@ class Relation:
     inputs: Mapping[int, Groups]
     forbidden: NDArray[np.bool_]
     claim: str
+    words: tuple[Callable[[int], str], Callable[[int], str]]
     constants: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
 
 
@@ -87,7 +89,7 @@ def decide(program: Program, relation: Relation, direction: str) -> Reading:
         reason = f"the program cannot be followed: {error}"
     suspects = relation.forbidden if reads is None else relation.forbidden & reads
     try:
-        seen = _refuted(program, relation, suspects if suspects.any() else relation.forbidden)
+        seen = _refuted(program, relation, *((suspects, COLUMNS) if suspects.any() else (relation.forbidden, CHECKED)))
     except CouldNotRun as error:
         seen, reason = None, reason or str(error)
         if reads is not None and not suspects.any():
@@ -98,7 +100,8 @@ def decide(program: Program, relation: Relation, direction: str) -> Reading:
         verdict = "proved"
     if verdict == "undecided" and not reason:
         out, own = (int(number) for number in np.argwhere(suspects)[0])
-        reason = f"group {out} of the outputs may read group {own} of the inputs, and no run showed it"
+        words = relation.words[0](out), relation.words[1](own)
+        reason = f"{words[0]} may read {words[1]}, and no run with changed inputs showed it"
     return Reading(
         direction,
         relation.claim,
@@ -189,7 +192,7 @@ class _Moved:
     text: str
 
 
-def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_]) -> _Moved | None:
+def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_], most: int) -> _Moved | None:
     """Change one group of inputs at a time, and look at the outputs that must not move.
 
     Raises:
@@ -200,8 +203,8 @@ def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_]) 
         base[number] = np.where(zeros, np.zeros((), base[number].dtype), base[number])
     before = _run(program, base)
     columns = np.flatnonzero(suspects.any(0))
-    if columns.size > COLUMNS:
-        columns = columns[np.unique(np.linspace(0, columns.size - 1, COLUMNS).astype(int))]
+    if columns.size > most:
+        columns = columns[np.unique(np.linspace(0, columns.size - 1, most).astype(int))]
     for own in columns.tolist():
         for attempt in range(3):
             changed = _changed(program, relation, base, own, attempt)
@@ -225,20 +228,20 @@ def _run(program: Program, arrays: Sequence[Any]) -> list[NDArray[Any]]:
 
 def _changed(program: Program, relation: Relation, base: Sequence[Any], own: int, attempt: int) -> list[Any]:
     """Return inputs with other numbers in one group."""
-    rng = np.random.default_rng([own, attempt])
     arrays = list(base)
     for number, groups in relation.inputs.items():
         mine = groups == own
         if mine.any():
             array = np.array(base[number])
-            array[mine] = _other(rng, array, mine, attempt, float_like=program.inputs[number].is_float)
+            array[mine] = _other(array, mine, attempt, program.inputs[number].is_float)
             arrays[number] = array
     return arrays
 
 
-def _other(rng: np.random.Generator, array: NDArray[Any], mine: NDArray[np.bool_], attempt: int, *, float_like: bool) -> Any:
-    """Return other numbers: of floats larger ones from attempt to attempt, of integers others of the same range."""
-    if float_like:
+def _other(array: NDArray[Any], mine: NDArray[np.bool_], attempt: int, is_float: bool) -> Any:
+    """Return other numbers: of floats near and far ones, of integers others of the same range."""
+    rng = np.random.default_rng([int(mine.argmax()), attempt])
+    if is_float:
         scale = (1.0, 30.0, 0.1)[attempt]
         return (array[mine].astype(np.float64) + scale * rng.standard_normal(int(mine.sum()))).astype(array.dtype)
     if array.dtype.kind == "b":

@@ -21,8 +21,8 @@ from samebits.interpret.data_movement import MOVES, Move, owned
 from samebits.interpret.dependence import elementwise
 from samebits.interpret.dependence.elementwise import FINITE, MASKS, NONZERO
 from samebits.interpret.dependence.products import product
-from samebits.interpret.dependence.sets import SetTable
-from samebits.interpret.dependence.value import Dependent, broadcast, of_number, opened, settled
+from samebits.interpret.dependence.sets import Numbers, SetTable
+from samebits.interpret.dependence.value import Dependent, broadcast, chosen, of_number, opened, settled
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.sorting import ORDERED
@@ -38,7 +38,7 @@ _FOLDS = {
 }
 _RUNNING = {"cummax": "max", "cummin": "min", "cumprod": "mul", "cumsum": "add"}
 _WINDOWS = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter", "scatter-add", "select_n")
-_MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "scatter-add", *MATRICES))
+_MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "random_gamma", "scatter-add", *MATRICES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class DependenceDomain:
 
     def zeroed(self, value: Dependent, zeros: Array) -> Dependent | Array:
         """Return an argument some elements of which are zero."""
-        return settled(elementwise.chosen(zeros, of_number(np.zeros(value.shape), Type(value.shape, value.numbers.dtype)), value))
+        return settled(chosen(zeros, of_number(np.zeros(value.shape), Type(value.shape, value.numbers.dtype)), value))
 
     def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Dependent | Array:
         """Move sets with their elements."""
@@ -154,8 +154,8 @@ class DependenceDomain:
         chooser = self.value(which, step.inputs[0])
         joined = []
         for kind, *values in zip(step.outputs, *outcomes, strict=True):
-            ones = (1,) * (len(kind.shape) - len(chooser.shape))
-            predicate = chooser.each(lambda a, o=ones, s=kind.shape: np.broadcast_to(a.reshape(a.shape + o), s))
+            predicate = chooser.part((..., *(np.newaxis,) * (len(kind.shape) - len(chooser.shape))))
+            (predicate,) = broadcast([predicate], kind.shape)
             parts = [self.value(value, kind) for value in values]
             inner = step.like("select_n", [step.inputs[0], *[kind] * len(parts)], [kind])
             joined.append(settled(elementwise.select(self, inner, [predicate, *parts])))
@@ -202,12 +202,11 @@ class DependenceDomain:
         value = value.each(lambda array: np.moveaxis(array, axis, 0))
         while value.shape[0] > 1:
             half = value.shape[0] // 2
-            both = self._pair(step, operation, value.each(lambda a, n=half: a[:n]), value.each(lambda a, n=half: a[n : 2 * n]))
-            odd = value.shape[0] % 2
-            value = both if not odd else _joined(both, value.each(lambda array: array[-1:]))
+            both = self._pair(step, operation, value.part(slice(half)), value.part(slice(half, 2 * half)))
+            value = both if value.shape[0] % 2 == 0 else _joined(both, value.part(slice(-1, None)))
         if not value.shape[0]:
             raise NotCovered(f"{step} reduces nothing")
-        return value.each(lambda array: array[0])
+        return value.part(0)
 
     def _pair(self, step: Step, operation: str, first: Dependent, second: Dependent) -> Dependent:
         kind = Type(first.shape, step.output.dtype)
@@ -217,15 +216,13 @@ class DependenceDomain:
         """All elements up to each, in as many rounds as the length has digits."""
         axis, back, operation = step.params["axis"], step.params["reverse"], _RUNNING[step.name]
         value = values[0].each(lambda array: np.moveaxis(array, axis, 0))
-        value = value.each(lambda array: array[::-1]) if back else value
+        value = value.part(slice(None, None, -1)) if back else value
         reach = 1
         while reach < value.shape[0]:
-            later = self._pair(
-                step, operation, value.each(lambda a, n=reach: a[n:]), value.each(lambda a, n=reach: a[:-n])
-            )
-            value = _joined(value.each(lambda a, n=reach: a[:n]), later)
+            later = self._pair(step, operation, value.part(slice(reach, None)), value.part(slice(-reach)))
+            value = _joined(value.part(slice(reach)), later)
             reach *= 2
-        value = value.each(lambda array: array[::-1]) if back else value
+        value = value.part(slice(None, None, -1)) if back else value
         return [value.each(lambda array: np.moveaxis(array, 0, axis))]
 
     def _ordered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
@@ -234,19 +231,15 @@ class DependenceDomain:
         keys = values[: params.get("num_keys", 1)]
         axis = params["dimension"] if step.name == "sort" else params.get("axes", (params.get("axis", -1),))[0]
         axis %= len(step.inputs[0].shape)
-        by = [self._along(key, axis) for key in keys]
+        by = [self._anywhere(key.sets, [axis]) for key in keys]
         outputs = []
         for number, kind in enumerate(step.outputs):
-            sets = self._along(values[number], axis) if step.name == "sort" else by[0]
+            sets = self._anywhere(values[number].sets, [axis]) if step.name == "sort" else by[0]
             for other in by:
                 sets = self.table.union(sets, other)
             shape = kind.shape if step.name in ("sort", "top_k") else (*kind.shape[:axis], 1, *kind.shape[axis:])
             outputs.append(opened(np.broadcast_to(sets, shape).reshape(kind.shape), kind))
         return outputs
-
-    def _along(self, value: Dependent, axis: int) -> Array:
-        """Return the union over an axis, which stays with length 1."""
-        return np.expand_dims(self.table.of_axis(value.sets, axis), axis)
 
     def _matrices(self, step: Step, values: list[Dependent]) -> list[Dependent]:
         """Functions of whole matrices, batch by batch."""
@@ -285,7 +278,7 @@ class DependenceDomain:
             for part in (anywhere, operand)
         )
         sets = self.table.union(found.sets, np.broadcast_to(by.reshape(shape), step.output.shape))
-        return [elementwise.chosen(known, exact, opened(sets, step.output))]
+        return [chosen(known, exact, opened(sets, step.output))]
 
     def _at(self, step: Step, indices: Dependent) -> Array:
         """Return indices with 0 for those that are not known."""
@@ -293,9 +286,7 @@ class DependenceDomain:
 
     def _spread(self, value: Dependent, axes: Sequence[int]) -> Dependent:
         """Return a value whose elements may be any along some axes."""
-        sets = value.sets
-        for axis in axes:
-            sets = np.broadcast_to(np.expand_dims(self.table.of_axis(sets, axis), axis), value.shape)
+        sets = np.broadcast_to(self._anywhere(value.sets, axes), value.shape)
         return opened(np.ascontiguousarray(sets), Type(value.shape, value.numbers.dtype))
 
     def _scattered(self, step: Step, values: list[Dependent]) -> list[Dependent]:
@@ -320,45 +311,50 @@ class DependenceDomain:
         at, own = targets.reshape(-1), updates.each(lambda array: array.reshape(-1))
         while left.size:
             places, first = np.unique(at[left], return_index=True)
-            chosen = left[first]
-            both = self._pair(step, "add", flat.each(lambda a, n=places: a[n]), own.each(lambda a, n=chosen: a[n]))
-            for array, new in zip((flat.sets, flat.states, flat.numbers), (both.sets, both.states, both.numbers), strict=True):
-                array[places] = new
+            both = self._pair(step, "add", flat.part(places), own.part(left[first]))
+            for name in Dependent.__slots__:
+                getattr(flat, name)[places] = getattr(both, name)
             left = np.delete(left, first)
         return flat.each(lambda array: array.reshape(operand.shape))
 
     def _window(self, step: Step, values: list[Dependent]) -> list[Dependent]:
         """A window that starts anywhere along the axes whose start is not known."""
         slicing = step.name == "dynamic_slice"
-        count = 1 if slicing else 2
-        operand, starts = values[0], values[count:]
+        operand, starts = values[0], values[1 if slicing else 2 :]
         window = step.output.shape if slicing else values[1].shape
-        loose = [axis for axis, start in enumerate(starts) if not start.known().all() and window[axis] < operand.shape[axis]]
         by = np.zeros((), np.int32)
-        for start in starts:
+        at: list[slice] = []
+        loose = []
+        for axis, (start, size, own) in enumerate(zip(starts, operand.shape, window, strict=True)):
             by = self.table.union(by, start.sets)
-        first = [int(start.numbers) if start.known().all() else 0 for start in starts]
-        first = [min(max(at, 0), size - own) for at, size, own in zip(first, operand.shape, window, strict=True)]
-        at = tuple(slice(None) if axis in loose else slice(first[axis], first[axis] + own) for axis, own in enumerate(window))
+            if start.known().all():
+                first = min(max(int(start.numbers), 0), size - own)
+                at.append(slice(first, first + own))
+            else:
+                at.append(slice(None))
+                loose += [axis] if own < size else []
         if slicing:
-            sets = operand.sets[at]
-            for axis in loose:
-                sets = self._along(Dependent(sets, sets, sets), axis)
-            sets = np.broadcast_to(sets, window)
-            return [opened(self.table.union(sets, np.full(window, by)), step.output)]
-        updates = values[1].sets
-        for axis in loose:
-            updates = self._along(Dependent(updates, updates, updates), axis)
+            sets = self._anywhere(operand.sets[tuple(at)], loose)
+            return [opened(self.table.union(np.broadcast_to(sets, window), np.full(window, by)), step.output)]
         sets = operand.sets.copy()
-        place = sets[at]
-        sets[at] = self.table.union(self.table.union(place, np.broadcast_to(updates, place.shape)), np.full(place.shape, by))
+        place = sets[tuple(at)]
+        updates = np.broadcast_to(self._anywhere(values[1].sets, loose), place.shape)
+        sets[tuple(at)] = self.table.union(self.table.union(place, updates), np.full(place.shape, by))
         inside = np.zeros(operand.shape, bool)
-        inside[at] = True
-        return [elementwise.chosen(inside, opened(sets, step.output), operand)]
+        inside[tuple(at)] = True
+        return [chosen(inside, opened(sets, step.output), operand)]
+
+    def _anywhere(self, sets: Numbers, axes: Sequence[int]) -> Numbers:
+        """Return the unions along axes, which stay with length 1."""
+        for axis in axes:
+            sets = np.expand_dims(self.table.of_axis(sets, axis), axis)
+        return sets
 
 
 def _joined(first: Dependent, second: Dependent) -> Dependent:
-    return Dependent(*(np.concatenate([getattr(value, name) for value in (first, second)]) for name in Dependent.__slots__))
+    return Dependent(
+        *(np.concatenate([getattr(value, name) for value in (first, second)]) for name in Dependent.__slots__)
+    )
 
 
 def _unknown(indices: Dependent, axes: Sequence[int]) -> list[int]:
@@ -371,4 +367,3 @@ def _with_ones(shape: Sequence[int], offsets: Sequence[int]) -> list[int]:
     """Return a shape of batch dimensions with a 1 wherever the output has an offset dimension."""
     rest = iter(shape)
     return [1 if dim in offsets else next(rest) for dim in range(len(shape) + len(offsets))]
-

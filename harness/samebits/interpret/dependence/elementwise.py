@@ -7,7 +7,7 @@ on all their operands; those here do not always.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -190,7 +190,8 @@ def larger(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent
     sizes, others = x.sizes(), y.sizes()
     first, second = some_open & (sizes > others), some_open & (others > sizes)
     if (first | second).any():
-        weights = np.concatenate([x.numbers[first | second & (sizes != 0)], y.numbers[(first | second) & (others != 0)]])
+        apart = first | second
+        weights = np.concatenate([x.numbers[apart & (sizes != 0)], y.numbers[apart & (others != 0)]])
         large = np.abs(weights)[np.abs(weights) >= LARGE]
         domain.assume(MASKS, float(large.min()) if large.size else np.inf)
         result = chosen(first, x, chosen(second, y, result))
@@ -223,15 +224,19 @@ def _conjunction(cutting: bool) -> Rule:
     return rule
 
 
-def _limits(low: float | None, high: float | None) -> Rule:
-    """A function of one number, with its values for numbers that are very negative or very large."""
+def _limits(low: float | None, high: float | None, least: float = LARGE) -> Rule:
+    """A function of one number, with its values for numbers that are very negative or very large.
+
+    Args:
+        least: the magnitude from which on it has them, even where half of it is missing.
+    """
 
     def rule(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
         (x,) = values
         result = plain(domain, step, values)
         for state, number in ((LOW, low), (HIGH, high)):
             if number is not None:
-                result = _cut(result, x.states == state, number)
+                result = _cut(result, (x.states == state) & (np.abs(x.numbers) >= least), number)
         return result
 
     return rule
@@ -258,7 +263,7 @@ def _compared(decide: Callable[[Array, Array], Array], alike: bool) -> Rule:
         if not step.inputs[0].is_float:
             return result
         operands = getattr(step.equation, "invars", ())
-        if step.name in ("eq", "ne") and len(operands) == 2 and operands[0] is operands[1]:
+        if step.name in ("eq", "ne") and len(operands) == 2 and len({*map(id, operands)}) == 1:
             domain.assume(FINITE)
             return _cut(result, _is_open(x), alike)
         sizes, others = x.sizes(), y.sizes()
@@ -319,7 +324,7 @@ RULES: dict[str, Rule] = {
     "div": _quotient,
     "eq": _compared(np.equal, alike=True),
     "exp": _limits(0.0, None),
-    "exp2": _limits(0.0, None),
+    "exp2": _limits(0.0, None, 2200.0),  # 2^-1075 is 0 in float64
     "expm1": _limits(-1.0, None),
     "ge": _compared(np.greater_equal, alike=True),
     "gt": _compared(np.greater, alike=False),
@@ -339,4 +344,3 @@ RULES: dict[str, Rule] = {
     "tanh": _limits(-1.0, 1.0),
 }
 """By primitive, its rule; all others depend on all their operands."""
-

@@ -39,7 +39,7 @@ def product(domain: Domain, step: Step, left: Dependent, right: Dependent) -> De
 
 def used(value: Dependent) -> Array:
     """Return which elements are not known to be zero."""
-    return ~value.equals(0)
+    return np.logical_not(value.equals(0))
 
 
 def _counted(x: Array, y: Array) -> Array:
@@ -64,7 +64,7 @@ def _one_side(table: SetTable, a: Numbers, b: Numbers, used_a: Array, used_b: Ar
     result = np.empty((len(rows), len(columns)), np.int32)
     for number, column in enumerate(columns):
         result[:, number] = table.of_axis(rows[:, column], 1)
-    return result[row_places][:, column_places]
+    return np.asarray(result[row_places][:, column_places])
 
 
 def _unique_rows(array: Array) -> tuple[Array, Array]:

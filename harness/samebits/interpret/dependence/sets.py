@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int32]
 """For each element, the number of its set; 0 is the empty set."""
 
-_DENSE = 1 << 22
-"""Up to so many pairs of sets are looked up in a table of booleans, which needs no sorting."""
+_DENSE = 8
+"""A table of all pairs of sets needs no sorting; it has at most so many entries for each element."""
 
 
 class SetTable:
@@ -49,7 +49,8 @@ class SetTable:
         low, high = np.minimum(first, second), np.maximum(first, second)
         count = len(self)
         pairs = low.astype(np.int64) * count + high
-        if count * count <= _DENSE:
+        dense = count * count <= _DENSE * pairs.size
+        if dense:
             present = np.zeros(count * count, bool)
             present[pairs] = True
             unique = np.flatnonzero(present)
@@ -60,7 +61,7 @@ class SetTable:
         united[one == 0] = other[one == 0]
         open_pairs = np.flatnonzero(united < 0)
         united[open_pairs] = self._interned(self._bits[one[open_pairs]] | self._bits[other[open_pairs]])
-        if count * count <= _DENSE:
+        if dense:
             table = np.zeros(count * count, np.int32)
             table[unique] = united
             return table[pairs]
@@ -72,12 +73,12 @@ class SetTable:
         if not numbers.shape[0]:
             return np.zeros(numbers.shape[1:], np.int32)
         if (numbers == numbers[:1]).all():
-            return numbers[0]
+            return np.asarray(numbers[0])
         while numbers.shape[0] > 1:
             half = numbers.shape[0] // 2
             both = self.union(numbers[:half], numbers[half : 2 * half])
             numbers = both if numbers.shape[0] % 2 == 0 else np.concatenate([both, numbers[-1:]])
-        return numbers[0]
+        return np.asarray(numbers[0])
 
     def of_axes(self, numbers: Numbers, axes: Iterable[int]) -> Numbers:
         """Return the union over axes."""

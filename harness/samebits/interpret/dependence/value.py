@@ -48,6 +48,10 @@ class Dependent:
         """Return the value with each of its arrays rearranged alike."""
         return Dependent(change(self.sets), change(self.states), change(self.numbers))
 
+    def part(self, index: Any) -> Dependent:
+        """Return the elements at an index."""
+        return self.each(lambda array: np.asarray(array[index]))
+
     def known(self) -> NDArray[np.bool_]:
         """Return which elements are known."""
         return np.asarray(self.states == KNOWN)
