@@ -45,6 +45,10 @@ class Leaf:
         return bool(jax.numpy.issubdtype(self.dtype, jax.numpy.floating))
 
 
+QUICK: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
+"""Options of a CPU's compiler: what a program reads is the same however it is compiled."""
+
+
 class Call:
     """A function with the arguments of one call.
 
@@ -142,20 +146,20 @@ class Call:
         return Program.of(self.name, pulled_back, (*self.inputs, *cotangents), names)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """A function that is traced.
 
     Args:
         closed: the closed jaxpr.
         inputs, outputs: its arrays, in their order.
-        compiled: calls it.
+        run: the function of a list of arrays.
     """
 
     closed: Any
     inputs: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
-    compiled: Callable[..., Any]
+    run: Callable[..., Any]
 
     @classmethod
     def of(cls, name: str, run: Callable[..., Any], inputs: Sequence[Leaf], names: Sequence[str] = ()) -> Program:
@@ -176,13 +180,23 @@ class Program:
         outputs = tuple(
             Leaf(own, tuple(shape.shape), shape.dtype) for own, (_, shape) in zip(names, paths, strict=True)
         )
-        return cls(closed, tuple(inputs), outputs, jax.jit(lambda *arrays: jax.tree.leaves(run(arrays))))
+        return cls(closed, tuple(inputs), outputs, run)
 
     def executed(self, arrays: Sequence[Any]) -> list[NDArray[Any]]:
         """Run the compiled program."""
         import jax
 
-        return [np.asarray(jax.device_get(output)) for output in self.compiled(*arrays)]
+        return [np.asarray(jax.device_get(output)) for output in self._compiled(*arrays)]
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        import jax
+
+        types = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in self.inputs]
+        options = QUICK if jax.default_backend() == "cpu" else None
+        return (
+            jax.jit(lambda *arrays: jax.tree.leaves(self.run(arrays))).lower(*types).compile(compiler_options=options)
+        )
 
 
 def _types(leaves: Sequence[Leaf]) -> str:

@@ -39,12 +39,13 @@ def product(domain: Domain, step: Step, left: Dependent, right: Dependent) -> De
 
 def used(value: Dependent) -> Array:
     """Return which elements are not known to be zero."""
-    return np.logical_not(value.equals(0))
+    return ~value.equals(0)
 
 
 def _counted(x: Array, y: Array) -> Array:
     """Return how many pairs of places are both true: `[batch, m, n]`."""
-    return np.matmul(x.astype(np.float32), y.astype(np.float32))
+    pairs: Array = np.matmul(x.astype(np.float32), y.astype(np.float32))
+    return pairs
 
 
 def _turned(each: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
