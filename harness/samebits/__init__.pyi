@@ -26,6 +26,17 @@ from samebits.properties.batch_invariance import batch_invariance as batch_invar
 from samebits.properties.decoding import Decoding as Decoding
 from samebits.properties.decoding import assert_decodes as assert_decodes
 from samebits.properties.decoding import decoding as decoding
+from samebits.properties.named import assert_independent as assert_independent
+from samebits.properties.named import batch_rows as batch_rows
+from samebits.properties.named import causal as causal
+from samebits.properties.named import gradient_reaches as gradient_reaches
+from samebits.properties.named import gradient_stops as gradient_stops
+from samebits.properties.named import independent as independent
+from samebits.properties.named import microbatches as microbatches
+from samebits.properties.named import packed as packed
+from samebits.properties.named import padding as padding
+from samebits.properties.named import window as window
+from samebits.properties.outcome import PropertyOutcome as PropertyOutcome
 from samebits.properties.resuming import Resuming as Resuming
 from samebits.properties.resuming import assert_resumes as assert_resumes
 from samebits.properties.resuming import resuming as resuming

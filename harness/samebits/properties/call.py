@@ -207,7 +207,7 @@ def _positional(function: Callable[..., Any], count: int) -> list[str]:
     parameters = parameters_of(function) or ()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "arg")
-    return [names[n] if n < len(names) else f"{rest}{n}" for n in range(count)]
+    return [names[n] if n < len(names) else f"{rest}{n - len(names)}" for n in range(count)]
 
 
 def _leaf_name(path: Sequence[Any], top: Sequence[str], count: int) -> str:

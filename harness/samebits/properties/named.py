@@ -128,7 +128,6 @@ def batch_rows(
     /,
     *args: Any,
     axis: int = 0,
-    size: int = 1,
     on: Names | None = None,
     given: Names = (),
     gradient: bool = True,
@@ -138,11 +137,40 @@ def batch_rows(
 
     Args:
         axis: of the batch, in inputs and outputs.
-        size: of a microbatch: rows of one microbatch may read each other.
         function, args, keywords, given, on, gradient: as for `causal`.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
+    """
+
+    def others(length: int) -> NDArray[np.bool_]:
+        return ~np.eye(length, dtype=bool)
+
+    call = Call(function, args, keywords, _tuple(given))
+    return _by_position("batch_rows", call, axis, on, others, "another row", "row").outcome(gradient=gradient)
+
+
+def microbatches(
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    size: int,
+    axis: int = 0,
+    on: Names | None = None,
+    given: Names = (),
+    gradient: bool = True,
+    **keywords: Any,
+) -> PropertyOutcome:
+    """Find out whether each microbatch reads itself alone; its rows may read each other.
+
+    Args:
+        size: of a microbatch, in rows.
+        axis: of the batch, in inputs and outputs.
+        function, args, keywords, given, on, gradient: as for `causal`.
+
+    Raises:
+        RequestError: as for `causal`, or the size is not a number of rows.
+        CouldNotRun: as for `causal`.
     """
     if not isinstance(size, int) or size < 1:
         raise RequestError(f"size={size!r}; expected a number of rows, at least 1")
@@ -151,9 +179,9 @@ def batch_rows(
         batch = np.arange(length) // size
         return np.asarray(batch[:, None] != batch[None])
 
-    words = "another row" if size == 1 else f"a row of another microbatch of {size}"
     call = Call(function, args, keywords, _tuple(given))
-    return _by_position("batch_rows", call, axis, on, others, words, "row").outcome(gradient=gradient)
+    words = f"a row of another microbatch of {size}"
+    return _by_position("microbatches", call, axis, on, others, words, "row").outcome(gradient=gradient)
 
 
 def packed(
