@@ -200,7 +200,9 @@ class Program:
 
 
 def _types(leaves: Sequence[Leaf]) -> str:
-    return ", ".join(f"{leaf.name}={leaf.dtype}{list(leaf.shape)}" for leaf in leaves)
+    words = [f"{leaf.name}={leaf.dtype}{list(leaf.shape)}" for leaf in leaves[:4]]
+    more = f" and {len(leaves) - 4} more arrays" if len(leaves) > 4 else ""
+    return f"{', '.join(words)}{more}"
 
 
 def _positional(function: Callable[..., Any], count: int) -> list[str]:

@@ -15,10 +15,14 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.properties.outcome import PropertyOutcome, picture
 from tests.properties.specimens import SPECIMENS
 from tests.properties.specimens.specimen import Specimen
+from tests.properties.threads import THREADS
 
 Array = Any
 X = np.random.default_rng(0).standard_normal((2, 6, 4)).astype(np.float32)
 TOKENS = np.random.default_rng(1).integers(1, 9, (2, 6))
+
+
+ALL = (*SPECIMENS, *THREADS)
 
 
 def outcome(specimen: Specimen) -> PropertyOutcome:
@@ -30,7 +34,7 @@ def outcome(specimen: Specimen) -> PropertyOutcome:
     return found
 
 
-@pytest.mark.parametrize("specimen", [s for s in SPECIMENS if s.leaks], ids=lambda s: s.name)
+@pytest.mark.parametrize("specimen", [s for s in ALL if s.leaks], ids=lambda s: s.name)
 def test_a_leak_is_refuted(specimen: Specimen) -> None:
     found = outcome(specimen)
     assert found.verdict == "refuted", found
@@ -39,7 +43,7 @@ def test_a_leak_is_refuted(specimen: Specimen) -> None:
         found.raise_for_status()
 
 
-@pytest.mark.parametrize("specimen", [s for s in SPECIMENS if not s.leaks], ids=lambda s: s.name)
+@pytest.mark.parametrize("specimen", [s for s in ALL if not s.leaks], ids=lambda s: s.name)
 def test_an_honest_form_is_proved(specimen: Specimen) -> None:
     found = outcome(specimen)
     assert found.verdict == "proved", found
