@@ -38,6 +38,7 @@ class Relation:
         forbidden: `[groups of outputs, groups of inputs]`.
         claim: in words what must hold.
         words: what a group of outputs and one of inputs are called, by their numbers.
+        finite: whether all outputs must be finite too, also where the inputs that must not be read are zero.
         constants: by the number of an input, its elements that are zero, such as cotangents of what nobody uses.
     """
 
@@ -47,6 +48,7 @@ class Relation:
     claim: str
     words: tuple[Callable[[int], str], Callable[[int], str]]
     constants: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
+    finite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_], 
     for number, zeros in relation.constants.items():
         base[number] = np.where(zeros, np.zeros((), base[number].dtype), base[number])
     before = _run(program, base)
+    if relation.finite and (infinite := _not_finite(program, relation, base, before)):
+        return _Moved(0, 0, infinite)
     columns = np.flatnonzero(suspects.any(0))
     if columns.size > most:
         columns = columns[np.unique(np.linspace(0, columns.size - 1, most).astype(int))]
@@ -213,6 +217,20 @@ def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_], 
             if moved is not None:
                 return _smallest(program, relation, base, changed, before, own, moved)
     return None
+
+
+def _not_finite(program: Program, relation: Relation, base: Sequence[Any], before: Sequence[Any]) -> str:
+    """Return the first number that is not finite, of a run or of one with zeros for what must not be read."""
+    zero = [
+        np.where(relation.inputs[number] >= 0, np.zeros((), array.dtype), array) if number in relation.inputs else array
+        for number, array in enumerate(base)
+    ]
+    for words, values in (("", before), (f", where {relation.words[1](0)} is 0", _run(program, zero))):
+        for leaf, value in zip(program.outputs, values, strict=True):
+            places = np.argwhere(~np.isfinite(value)) if leaf.is_float else np.empty((0, 0), int)
+            if len(places):
+                return f"{leaf.name}{_index(places[0].tolist())} is {value[tuple(places[0])]}{words}"
+    return ""
 
 
 def _is_plain(leaf: Leaf) -> bool:

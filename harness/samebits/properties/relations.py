@@ -99,9 +99,10 @@ class PlacesAsked:
             place: np.where(inputs[number] < 0, 0, -1) if number in inputs else np.zeros(call.inputs[number].shape, int)
             for place, number in enumerate(floats)
         }
-        claim = f"a gradient of outputs {self.where} does not read {self.names} at {self.words}"
+        claim = f"a gradient of outputs {self.where} is finite and does not read {self.names} at {self.words}"
         words = (lambda n: "a gradient"), (lambda n: f"an input at {self.words}")
-        return decide(program, Relation(back, inputs, self.forbidden, claim, words, zeros), "gradient")
+        relation = Relation(back, inputs, self.forbidden, claim, words, zeros, finite=True)
+        return decide(program, relation, "gradient")
 
     def outcome(self, *, gradient: bool, at_asked: bool = False) -> PropertyOutcome:
         """Decide it forward, and of gradients where these are asked."""
