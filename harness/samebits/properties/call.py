@@ -21,21 +21,21 @@ MASK = -1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class NamedArray:
     """An array among the arguments or outputs.
 
     Args:
         name: `x`, `params.w` or `out[0]`.
         shape, dtype: of the array.
         array: an example of its values; None of an output.
-        given: whether its values are meant as passed, and not one example of many.
+        exact: whether its values are meant as passed, and not one example of many.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     array: Any = None
-    given: bool = False
+    exact: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -55,14 +55,18 @@ class Call:
     Args:
         function: of any pytrees of arrays.
         args, keywords: what it is called with: arrays, or `jax.ShapeDtypeStruct`, from which values are drawn.
-        given: the names of arguments whose floats are meant as passed.
+        exactly: the names of arguments whose floats are meant as passed.
 
     Raises:
         RequestError: there is no array among the arguments, or they do not fit.
     """
 
     def __init__(
-        self, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], given: Sequence[str] = ()
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        exactly: Sequence[str] = (),
     ) -> None:
         import jax
 
@@ -76,13 +80,13 @@ class Call:
         self._places = [number for number, leaf in enumerate(self._leaves) if is_array(leaf)]
         top = [*named]
         self.inputs = tuple(
-            _input(_leaf_name(paths[place][0], top, len(args)), self._leaves[place], given) for place in self._places
+            _input(_leaf_name(paths[place][0], top, len(args)), self._leaves[place], exactly) for place in self._places
         )
         if not self.inputs:
             raise RequestError(f"{self.name}{signature_text(function)}: no array among the arguments; give arrays")
-        unknown = [name for name in given if not any(_is_of(leaf.name, name) for leaf in self.inputs)]
+        unknown = [name for name in exactly if not any(_is_of(leaf.name, name) for leaf in self.inputs)]
         if unknown:
-            raise RequestError(f"given= names '{unknown[0]}'; the arrays are {self.names}")
+            raise RequestError(f"exactly= names '{unknown[0]}'; the arrays are {self.names}")
 
     @property
     def names(self) -> str:
@@ -93,7 +97,7 @@ class Call:
         """Return the numbers of the arrays that are named, or lie in arguments that are named.
 
         Raises:
-            RequestError: a name is none of them.
+            RequestError: a name is unknown.
         """
         names = (names,) if isinstance(names, str) else names
         for name in names:
@@ -112,11 +116,11 @@ class Call:
         return self.function(*args, **keywords)
 
     @functools.cached_property
-    def forward(self) -> Program:
+    def forward(self) -> TracedProgram:
         """The program of the outputs."""
-        return Program.of(self.name, self.run, self.inputs)
+        return TracedProgram.of(self.name, self.run, self.inputs)
 
-    def gradient(self, numbers: Sequence[int]) -> Program:
+    def gradient(self, numbers: Sequence[int]) -> TracedProgram:
         """Return the program of the gradients with respect to some arrays: of all arrays and cotangents."""
         import jax
 
@@ -140,14 +144,14 @@ class Call:
 
         rng = np.random.default_rng(1)
         cotangents = tuple(
-            Leaf(f"cotangent of {leaf.name}", leaf.shape, leaf.dtype, _normal(rng, leaf)) for leaf in floats
+            NamedArray(f"cotangent of {leaf.name}", leaf.shape, leaf.dtype, _normal(rng, leaf)) for leaf in floats
         )
         names = [f"gradient of {self.inputs[number].name}" for number in numbers]
-        return Program.of(self.name, pulled_back, (*self.inputs, *cotangents), names)
+        return TracedProgram.of(self.name, pulled_back, (*self.inputs, *cotangents), names)
 
 
 @dataclass(frozen=True)
-class Program:
+class TracedProgram:
     """A function that is traced.
 
     Args:
@@ -157,12 +161,14 @@ class Program:
     """
 
     closed: Any
-    inputs: tuple[Leaf, ...]
-    outputs: tuple[Leaf, ...]
+    inputs: tuple[NamedArray, ...]
+    outputs: tuple[NamedArray, ...]
     run: Callable[..., Any]
 
     @classmethod
-    def of(cls, name: str, run: Callable[..., Any], inputs: Sequence[Leaf], names: Sequence[str] = ()) -> Program:
+    def of(
+        cls, name: str, run: Callable[..., Any], inputs: Sequence[NamedArray], names: Sequence[str] = ()
+    ) -> TracedProgram:
         """Trace a function of a list of arrays; its outputs have these names, or those of their paths.
 
         Raises:
@@ -178,7 +184,7 @@ class Program:
         paths, _ = jax.tree_util.tree_flatten_with_path(shapes)
         names = names or [f"out{jax.tree_util.keystr(path)}" for path, _ in paths]
         outputs = tuple(
-            Leaf(own, tuple(shape.shape), shape.dtype) for own, (_, shape) in zip(names, paths, strict=True)
+            NamedArray(own, tuple(shape.shape), shape.dtype) for own, (_, shape) in zip(names, paths, strict=True)
         )
         return cls(closed, tuple(inputs), outputs, run)
 
@@ -199,7 +205,7 @@ class Program:
         )
 
 
-def _types(leaves: Sequence[Leaf]) -> str:
+def _types(leaves: Sequence[NamedArray]) -> str:
     words = [f"{leaf.name}={leaf.dtype}{list(leaf.shape)}" for leaf in leaves[:4]]
     more = f" and {len(leaves) - 4} more arrays" if len(leaves) > 4 else ""
     return f"{', '.join(words)}{more}"
@@ -226,27 +232,27 @@ def _is_of(leaf: str, name: str) -> bool:
     return leaf == name or leaf.startswith(f"{name}.")
 
 
-def _input(name: str, value: Any, given: Sequence[str]) -> Leaf:
+def _input(name: str, value: Any, exactly: Sequence[str]) -> NamedArray:
     """Return an array of the call; of a shape or of one number throughout, an example is drawn."""
     import jax
 
     shape, dtype = tuple(value.shape), value.dtype
-    leaf = Leaf(name, shape, dtype)
+    leaf = NamedArray(name, shape, dtype)
     if isinstance(value, jax.ShapeDtypeStruct):
         rng = np.random.default_rng(len(name))
         drawn = _normal(rng, leaf) if leaf.is_float else rng.integers(0, 2, shape).astype(dtype)
-        return Leaf(name, shape, dtype, drawn)
-    named = any(_is_of(name, other) for other in given)
+        return NamedArray(name, shape, dtype, drawn)
+    named = any(_is_of(name, other) for other in exactly)
     if not leaf.is_float:
-        return Leaf(name, shape, dtype, value, given=True)
+        return NamedArray(name, shape, dtype, value, exact=True)
     numbers = np.asarray(value, np.float64)
     is_mask = numbers.size > 1 and bool(np.all((numbers == 0) | (numbers == 1) | (numbers <= MASK)))
     is_mask = is_mask and bool(np.ptp(numbers.clip(MASK)))
     if is_mask or named:
-        return Leaf(name, shape, dtype, value, given=True)
+        return NamedArray(name, shape, dtype, value, exact=True)
     constant = numbers.size > 1 and not np.ptp(numbers)
-    return Leaf(name, shape, dtype, _normal(np.random.default_rng(len(name)), leaf) if constant else value)
+    return NamedArray(name, shape, dtype, _normal(np.random.default_rng(len(name)), leaf) if constant else value)
 
 
-def _normal(rng: np.random.Generator, leaf: Leaf) -> Any:
+def _normal(rng: np.random.Generator, leaf: NamedArray) -> Any:
     return np.asarray(rng.standard_normal(leaf.shape), np.float32).astype(leaf.dtype)

@@ -69,12 +69,12 @@ class IndexText:
         dots = [
             n for n, entry in enumerate(self.entries) if isinstance(entry, ast.Constant) and entry.value is Ellipsis
         ]
-        given = len(self.entries) - len(dots)
-        if given > rank or len(dots) > 1:
-            raise RequestError(f"'{self.text}' has {given} indices, and '{self.name}' has {rank} axes")
+        count = len(self.entries) - len(dots)
+        if count > rank or len(dots) > 1:
+            raise RequestError(f"'{self.text}' has {count} indices, and '{self.name}' has {rank} axes")
         at = dots[0] if dots else len(self.entries)
         before, after = self.entries[:at], self.entries[at + 1 :]
-        whole: list[ast.expr | None] = [*before, *[None] * (rank - given), *after]
+        whole: list[ast.expr | None] = [*before, *[None] * (rank - count), *after]
         return [None if _is_all(entry) else entry for entry in whole]
 
     def index(self, shape: tuple[int, ...], variables: Mapping[str, int]) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import RequestError
-from samebits.properties.call import Call, Program
+from samebits.properties.call import Call, TracedProgram
 from samebits.properties.index_text import IndexText
 from samebits.properties.outcome import PropertyOutcome
 from samebits.properties.reading import Reading, Relation, decide
@@ -17,7 +17,7 @@ from samebits.properties.relations import Names, PlacesAsked, along_axis, asked_
 
 
 def independent(
-    function: Callable[..., Any], /, *args: Any, of: str, on: str, given: Names = (), **keywords: Any
+    function: Callable[..., Any], /, *args: Any, of: str, on: str, exactly: Names = (), **keywords: Any
 ) -> PropertyOutcome:
     """Find out whether output elements do not depend on input elements, by any path, whatever the values.
 
@@ -30,7 +30,7 @@ def independent(
             booleans and float masks (of 0, 1 and numbers below -1000) are meant as passed, all other numbers are not.
         of: output elements, such as `out[:, t]` or `out['logits'][b, t]`; a bare name as an index takes all its values.
         on: input elements that these must not depend on, such as `tokens[:, t+1:]`.
-        given: the names of arguments whose floats are meant as passed too.
+        exactly: the names of arguments whose floats are meant as passed too.
 
     Returns:
         The verdict: `proved` under the conditions it lists, `refuted` with two inputs, or `undecided` with the reason.
@@ -39,7 +39,7 @@ def independent(
         RequestError: an expression names no element or an array that does not exist.
         CouldNotRun: the function could not be traced.
     """
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     outputs, inputs = IndexText.parse("of", of), IndexText.parse("on", on)
     relation = by_index(call, outputs, inputs)
     return PropertyOutcome(
@@ -64,7 +64,7 @@ def causal(
     *args: Any,
     axis: int = 1,
     on: Names | None = None,
-    given: Names = (),
+    exactly: Names = (),
     gradient: bool = True,
     **keywords: Any,
 ) -> PropertyOutcome:
@@ -74,7 +74,7 @@ def causal(
     cotangent of an earlier one.
 
     Args:
-        function, args, keywords, given: as for `independent`.
+        function, args, keywords, exactly: as for `independent`.
         axis: of positions, in inputs and outputs.
         on: the arguments that are asked; by default those whose shape begins like that of the first, up to the axis.
         gradient: whether the gradients with respect to their floats are asked too.
@@ -87,7 +87,7 @@ def causal(
     def later(length: int) -> NDArray[np.bool_]:
         return np.triu(np.ones((length, length), bool), 1)
 
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     return _by_position("causal", call, axis, on, later, "a later position").outcome(gradient=gradient)
 
 
@@ -98,7 +98,7 @@ def window(
     size: int,
     axis: int = 1,
     on: Names | None = None,
-    given: Names = (),
+    exactly: Names = (),
     gradient: bool = True,
     **keywords: Any,
 ) -> PropertyOutcome:
@@ -106,7 +106,7 @@ def window(
 
     Args:
         size: of the window, in positions.
-        function, args, keywords, given, axis, on, gradient: as for `causal`.
+        function, args, keywords, exactly, axis, on, gradient: as for `causal`.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
@@ -119,7 +119,7 @@ def window(
         return ~inside
 
     words = f"a position outside of its window of {size}"
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     return _by_position("window", call, axis, on, outside, words).outcome(gradient=gradient)
 
 
@@ -129,7 +129,7 @@ def batch_rows(
     *args: Any,
     axis: int = 0,
     on: Names | None = None,
-    given: Names = (),
+    exactly: Names = (),
     gradient: bool = True,
     **keywords: Any,
 ) -> PropertyOutcome:
@@ -137,7 +137,7 @@ def batch_rows(
 
     Args:
         axis: of the batch, in inputs and outputs.
-        function, args, keywords, given, on, gradient: as for `causal`.
+        function, args, keywords, exactly, on, gradient: as for `causal`.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
@@ -146,7 +146,7 @@ def batch_rows(
     def others(length: int) -> NDArray[np.bool_]:
         return ~np.eye(length, dtype=bool)
 
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     return _by_position("batch_rows", call, axis, on, others, "another row", "row").outcome(gradient=gradient)
 
 
@@ -157,7 +157,7 @@ def microbatches(
     size: int,
     axis: int = 0,
     on: Names | None = None,
-    given: Names = (),
+    exactly: Names = (),
     gradient: bool = True,
     **keywords: Any,
 ) -> PropertyOutcome:
@@ -166,7 +166,7 @@ def microbatches(
     Args:
         size: of a microbatch, in rows.
         axis: of the batch, in inputs and outputs.
-        function, args, keywords, given, on, gradient: as for `causal`.
+        function, args, keywords, exactly, on, gradient: as for `causal`.
 
     Raises:
         RequestError: as for `causal`, or the size is not a number of rows.
@@ -179,7 +179,7 @@ def microbatches(
         batch = np.arange(length) // size
         return np.asarray(batch[:, None] != batch[None])
 
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     words = f"a row of another microbatch of {size}"
     return _by_position("microbatches", call, axis, on, others, words, "row").outcome(gradient=gradient)
 
@@ -190,7 +190,7 @@ def packed(
     *args: Any,
     segment_ids: str = "segment_ids",
     on: Names | None = None,
-    given: Names = (),
+    exactly: Names = (),
     gradient: bool = True,
     **keywords: Any,
 ) -> PropertyOutcome:
@@ -200,13 +200,13 @@ def packed(
 
     Args:
         segment_ids: the name of the argument that holds them, `[batch, positions]`; equal ids are one document.
-        function, args, keywords, given, on, gradient: as for `causal`; positions are axis 1.
+        function, args, keywords, exactly, on, gradient: as for `causal`; positions are axis 1.
 
     Raises:
         RequestError: the segment ids are not there, or hold one segment only.
         CouldNotRun: as for `causal`.
     """
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     ids = _integers(call, "segment_ids", segment_ids)
     if ids.ndim != 2 or all(len(np.unique(row)) < 2 for row in ids):
         raise RequestError(
@@ -217,7 +217,7 @@ def packed(
     flat = ids.reshape(-1)
     apart = (rows[:, None] != rows[None]) | (flat[:, None] != flat[None])
     groups = at_places(np.arange(ids.size).reshape(ids.shape))
-    asked = PlacesAsked(
+    places = PlacesAsked(
         name="packed",
         call=call,
         on=_at_places(call, ids, on, segment_ids),
@@ -228,7 +228,7 @@ def packed(
         where="at any place",
         words="another document",
     )
-    return asked.outcome(gradient=gradient)
+    return places.outcome(gradient=gradient)
 
 
 def padding(
@@ -237,7 +237,7 @@ def padding(
     *args: Any,
     mask: str = "mask",
     on: Names | None = None,
-    given: Names = (),
+    exactly: Names = (),
     gradient: bool = True,
     **keywords: Any,
 ) -> PropertyOutcome:
@@ -245,17 +245,17 @@ def padding(
 
     Args:
         mask: the name of the argument that says which places are valid, `[batch, positions]`: True, or not 0.
-        function, args, keywords, given, on, gradient: as for `causal`. Outputs that have no positions are asked too.
+        function, args, keywords, exactly, on, gradient: as for `causal`. Outputs that have no positions are asked too.
 
     Raises:
         RequestError: the mask is not there, or masks nothing.
         CouldNotRun: as for `causal`.
     """
-    call = Call(function, args, keywords, _tuple(given))
+    call = Call(function, args, keywords, _tuple(exactly))
     valid = _integers(call, "mask", mask) != 0
     if valid.all() or not valid.any():
         raise RequestError(f"{mask} has {'no' if valid.all() else 'only'} padded places; pass one with both")
-    asked = PlacesAsked(
+    places = PlacesAsked(
         name="padding",
         call=call,
         on=_at_places(call, valid, on, mask),
@@ -266,7 +266,7 @@ def padding(
         where="at valid places",
         words="a padded place",
     )
-    return asked.outcome(gradient=gradient, at_asked=True)
+    return places.outcome(gradient=gradient, at_asked=True)
 
 
 def gradient_stops(function: Callable[..., Any], /, *args: Any, param: str, **keywords: Any) -> PropertyOutcome:
@@ -358,8 +358,8 @@ def _by_position(
 
 def _at_places(call: Call, places: NDArray[Any], on: Names | None, without: str) -> tuple[int, ...]:
     """Return the inputs that are asked of places `[batch, positions]`."""
-    asked = asked_inputs(call, 2, on, (without,))
-    numbers = tuple(number for number in asked if call.inputs[number].shape[:2] == places.shape)
+    like_first = asked_inputs(call, 2, on, (without,))
+    numbers = tuple(number for number in like_first if call.inputs[number].shape[:2] == places.shape)
     if not numbers:
         raise RequestError(
             f"no array begins with the shape {[*places.shape]} of {without}; the arrays are {call.names}"
@@ -369,7 +369,7 @@ def _at_places(call: Call, places: NDArray[Any], on: Names | None, without: str)
 
 def _gradient_of(
     function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], param: str
-) -> tuple[Call, tuple[int, ...], Program]:
+) -> tuple[Call, tuple[int, ...], TracedProgram]:
     call = Call(function, args, keywords)
     numbers = tuple(number for number in call.selected("param", param) if call.inputs[number].is_float)
     if not numbers:

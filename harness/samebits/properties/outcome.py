@@ -33,8 +33,10 @@ class PropertyOutcome:
     @property
     def verdict(self) -> Verdict:
         """Return the gravest verdict of all readings."""
-        found = {reading.verdict for reading in self.readings}
-        return "refuted" if "refuted" in found else "undecided" if "undecided" in found or not found else "proved"
+        verdicts = {reading.verdict for reading in self.readings}
+        return (
+            "refuted" if "refuted" in verdicts else "undecided" if "undecided" in verdicts or not verdicts else "proved"
+        )
 
     @property
     def ok(self) -> bool:

@@ -15,7 +15,7 @@ from samebits.interpret.dependence.domain import Cut, DependenceDomain
 from samebits.interpret.dependence.value import Dependent, opened
 from samebits.interpret.equation import Type, type_of
 from samebits.interpret.interpreter import Interpreter
-from samebits.properties.call import Leaf, Program
+from samebits.properties.call import NamedArray, TracedProgram
 from samebits.user_errors import one_line
 
 Groups = NDArray[np.int64]
@@ -63,7 +63,7 @@ class Reading:
         witness: two inputs that differ, and the output that moves; empty where none was seen.
         reason: of `undecided`.
         place: the equation by which a forbidden group gets in, with its line; empty where none does.
-        reads: `[groups of outputs, groups of inputs]`, what the interpretation gave; None where there is none.
+        reads: `[groups of outputs, groups of inputs]`, what the interpretation gave; None where it stopped.
         forbidden: as in the relation.
         seconds: that it took.
     """
@@ -80,7 +80,7 @@ class Reading:
     seconds: float = 0.0
 
 
-def decide(program: Program, relation: Relation, direction: str) -> Reading:
+def decide(program: TracedProgram, relation: Relation, direction: str) -> Reading:
     """Decide a relation: proved by interpretation and not refuted by a run, refuted by a run, or undecided."""
     begin = time.perf_counter()
     reads, conditions, reason = None, tuple[str, ...](), ""
@@ -122,7 +122,7 @@ def decide(program: Program, relation: Relation, direction: str) -> Reading:
 
 
 def _interpreted(
-    program: Program, relation: Relation, cut: Cut | None = None
+    program: TracedProgram, relation: Relation, cut: Cut | None = None
 ) -> tuple[DependenceDomain, NDArray[np.bool_]]:
     """Return the domain after one interpretation, and which groups each group of outputs may read."""
     domain = DependenceDomain(relation.forbidden.shape[1], cut)
@@ -141,8 +141,10 @@ def _interpreted(
     return domain, reads
 
 
-def _argument(domain: DependenceDomain, leaf: Leaf, groups: Groups | None, zeros: NDArray[np.bool_] | None) -> Any:
-    if groups is None and leaf.given:
+def _argument(
+    domain: DependenceDomain, leaf: NamedArray, groups: Groups | None, zeros: NDArray[np.bool_] | None
+) -> Any:
+    if groups is None and leaf.exact:
         return leaf.array if getattr(leaf.dtype, "kind", "V") == "V" else np.asarray(leaf.array)
     kind = type_of(leaf)
     sets = np.zeros(kind.shape, np.int32) if groups is None else domain.table.single(groups)
@@ -150,12 +152,12 @@ def _argument(domain: DependenceDomain, leaf: Leaf, groups: Groups | None, zeros
     return value if zeros is None else domain.zeroed(value, zeros)
 
 
-def _given(program: Program, relation: Relation) -> tuple[str, ...]:
-    given = [leaf.name for number, leaf in enumerate(program.inputs) if leaf.given and number not in relation.inputs]
-    return (f"{', '.join(given)} as given",) if given else ()
+def _given(program: TracedProgram, relation: Relation) -> tuple[str, ...]:
+    exact = [leaf.name for number, leaf in enumerate(program.inputs) if leaf.exact and number not in relation.inputs]
+    return (f"{', '.join(exact)} as given",) if exact else ()
 
 
-def _place(program: Program, relation: Relation, suspects: NDArray[np.bool_], seen: _Moved | None) -> str:
+def _place(program: TracedProgram, relation: Relation, suspects: NDArray[np.bool_], seen: _MovedOutput | None) -> str:
     """Return the last equation by which a forbidden group joins the group of outputs that must not read it.
 
     Up to an equation, the group is taken out of each set that has the other one too; the first equation from which on
@@ -186,7 +188,7 @@ def _nearest(suspects: NDArray[np.bool_]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
+class _MovedOutput:
     """A change of an input group that moved a group of outputs."""
 
     out: int
@@ -194,7 +196,7 @@ class _Moved:
     text: str
 
 
-def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_], most: int) -> _Moved | None:
+def _refuted(program: TracedProgram, relation: Relation, suspects: NDArray[np.bool_], most: int) -> _MovedOutput | None:
     """Change one group of inputs at a time, and look at the outputs that must not move.
 
     Raises:
@@ -205,7 +207,7 @@ def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_], 
         base[number] = np.where(zeros, np.zeros((), base[number].dtype), base[number])
     before = _run(program, base)
     if relation.finite and (infinite := _not_finite(program, relation, base, before)):
-        return _Moved(0, 0, infinite)
+        return _MovedOutput(0, 0, infinite)
     columns = np.flatnonzero(suspects.any(0))
     if columns.size > most:
         columns = columns[np.unique(np.linspace(0, columns.size - 1, most).astype(int))]
@@ -219,7 +221,7 @@ def _refuted(program: Program, relation: Relation, suspects: NDArray[np.bool_], 
     return None
 
 
-def _not_finite(program: Program, relation: Relation, base: Sequence[Any], before: Sequence[Any]) -> str:
+def _not_finite(program: TracedProgram, relation: Relation, base: Sequence[Any], before: Sequence[Any]) -> str:
     """Return the first number that is not finite, of a run or of one with zeros for what must not be read."""
     zero = [
         np.where(relation.inputs[number] >= 0, np.zeros((), array.dtype), array) if number in relation.inputs else array
@@ -233,18 +235,18 @@ def _not_finite(program: Program, relation: Relation, base: Sequence[Any], befor
     return ""
 
 
-def _is_plain(leaf: Leaf) -> bool:
+def _is_plain(leaf: NamedArray) -> bool:
     return getattr(leaf.dtype, "kind", "V") in "biuf" or leaf.is_float
 
 
-def _run(program: Program, arrays: Sequence[Any]) -> list[NDArray[Any]]:
+def _run(program: TracedProgram, arrays: Sequence[Any]) -> list[NDArray[Any]]:
     try:
         return program.executed(arrays)
     except Exception as error:
         raise CouldNotRun(f"the program does not run here: {one_line(error)}") from error
 
 
-def _changed(program: Program, relation: Relation, base: Sequence[Any], own: int, attempt: int) -> list[Any]:
+def _changed(program: TracedProgram, relation: Relation, base: Sequence[Any], own: int, attempt: int) -> list[Any]:
     """Return inputs with other numbers in one group."""
     arrays = list(base)
     for number, groups in relation.inputs.items():
@@ -276,8 +278,8 @@ def _first_moved(
 ) -> tuple[int, tuple[int, ...]] | None:
     """Return the first output, with the index of its element, that moved and must not."""
     for number, groups in relation.outputs.items():
-        asked = (groups >= 0) & relation.forbidden[np.maximum(groups, 0), own]
-        moved = asked & ~_alike(before[number], after[number])
+        must_stay = (groups >= 0) & relation.forbidden[np.maximum(groups, 0), own]
+        moved = must_stay & ~_alike(before[number], after[number])
         if moved.any():
             return number, tuple(int(n) for n in np.argwhere(moved)[0])
     return None
@@ -288,14 +290,14 @@ def _alike(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _smallest(
-    program: Program,
+    program: TracedProgram,
     relation: Relation,
     base: Sequence[Any],
     changed: Sequence[Any],
     before: Sequence[Any],
     own: int,
     moved: tuple[int, tuple[int, ...]],
-) -> _Moved:
+) -> _MovedOutput:
     """Return a witness in which a single input element differs, where one alone moves an output; else the group."""
     places = [
         (number, tuple(int(n) for n in place))
@@ -309,13 +311,13 @@ def _smallest(
         arrays[number] = np.array(base[number])
         arrays[number][place] = changed[number][place]
         alone = _run(program, arrays)
-        found = _first_moved(relation, before, alone, own)
-        if found is not None:
+        by_itself = _first_moved(relation, before, alone, own)
+        if by_itself is not None:
             words = (
                 f"{program.inputs[number].name}{_index(place)} from {_text(base[number][place])} to "
                 f"{_text(arrays[number][place])}"
             )
-            moved, after = found, alone
+            moved, after = by_itself, alone
             break
     output, place = moved
     out = int(relation.outputs[output][place])
@@ -323,7 +325,7 @@ def _smallest(
         f"changing {words} moves {program.outputs[output].name}{_index(place)} from {_text(before[output][place])} to "
         f"{_text(after[output][place])}"
     )
-    return _Moved(out, own, text)
+    return _MovedOutput(out, own, text)
 
 
 def _index(place: Sequence[int]) -> str:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.properties.call import Call, Leaf
+from samebits.properties.call import Call, NamedArray
 from samebits.properties.index_text import IndexText
 from samebits.properties.outcome import PropertyOutcome
 from samebits.properties.reading import Groups, Reading, Relation, decide
 
 Names = str | Sequence[str]
-Grouping = Callable[[Leaf], Groups | None]
+Grouping = Callable[[NamedArray], Groups | None]
 """The group of each element of an array; None where it has none of the places that are asked."""
 
 
@@ -88,12 +88,12 @@ class PlacesAsked:
     def gradient_at_asked(self) -> Reading | None:
         """Decide that no gradient of the outputs that are asked reads the inputs; None where there are none."""
         call = self.call
-        floats = [number for number, leaf in enumerate(call.inputs) if leaf.is_float and not leaf.given]
+        floats = [number for number, leaf in enumerate(call.inputs) if leaf.is_float and not leaf.exact]
         if not floats or not any(leaf.is_float for leaf in call.forward.outputs):
             return None
         program, first = call.gradient(floats), len(call.inputs)
-        asked, _ = _grouped(program.inputs[first:], self.of_output)
-        zeros = {first + number: groups < 0 for number, groups in asked.items() if (groups < 0).any()}
+        outputs, _ = _grouped(program.inputs[first:], self.of_output)
+        zeros = {first + number: groups < 0 for number, groups in outputs.items() if (groups < 0).any()}
         inputs = _present({number: self.of_input(call.inputs[number]) for number in self.on})
         back = {
             place: np.where(inputs[number] < 0, 0, -1) if number in inputs else np.zeros(call.inputs[number].shape, int)
@@ -120,7 +120,7 @@ def asked_inputs(call: Call, axes: int, on: Names | None, without: Sequence[str]
     """Return the inputs that are asked: those that are named, or whose first axes are like those of the first one.
 
     Raises:
-        RequestError: there is none, or a name is none.
+        RequestError: no array is left, or a name is unknown.
     """
     if on is not None:
         return call.selected("on", on)
@@ -133,7 +133,7 @@ def asked_inputs(call: Call, axes: int, on: Names | None, without: Sequence[str]
         for number in rest
         if call.inputs[number].shape[:axes] == first
         and len(first) == axes
-        and (number == rest[0] or not call.inputs[number].given)
+        and (number == rest[0] or not call.inputs[number].exact)
     )
 
 
@@ -155,7 +155,7 @@ def along_axis(call: Call, numbers: Sequence[int], axis: int) -> tuple[int, Grou
         names = f"{call.inputs[numbers[0]].name} has {length} positions and {other.name} {other.shape[axis]}"
         raise RequestError(f"{names}; ask one by one, by on=")
 
-    def groups(leaf: Leaf) -> Groups | None:
+    def groups(leaf: NamedArray) -> Groups | None:
         if len(leaf.shape) <= axis or leaf.shape[axis] != length:
             return None
         along = np.arange(length).reshape([-1 if dim == axis else 1 for dim in range(len(leaf.shape))])
@@ -167,7 +167,7 @@ def along_axis(call: Call, numbers: Sequence[int], axis: int) -> tuple[int, Grou
 def at_places(places: Groups, *, whole: bool = False) -> Grouping:
     """Return the group of each element of arrays `[batch, positions, ...]`; with `whole`, others are group 0."""
 
-    def groups(leaf: Leaf) -> Groups | None:
+    def groups(leaf: NamedArray) -> Groups | None:
         if leaf.shape[:2] != places.shape:
             return np.zeros(leaf.shape, np.int64) if whole else None
         return np.broadcast_to(places.reshape(*places.shape, *[1] * (len(leaf.shape) - 2)), leaf.shape)
@@ -218,7 +218,7 @@ def by_index(call: Call, of: IndexText, on: IndexText) -> Relation:
     return Relation({outputs[of.name]: groups}, {inputs[on.name]: own_groups}, forbidden, claim, words)
 
 
-def _grouped(leaves: Sequence[Leaf], grouping: Grouping) -> tuple[dict[int, Groups], list[str]]:
+def _grouped(leaves: Sequence[NamedArray], grouping: Grouping) -> tuple[dict[int, Groups], list[str]]:
     """Return the groups of arrays by number, and the names of those that have none."""
     groups = {number: grouping(leaf) for number, leaf in enumerate(leaves)}
     return _present(groups), [leaves[number].name for number, each in groups.items() if each is None]

@@ -18,6 +18,12 @@ THROUGH = {
     "check/test_budget.py": ("host/time_limit",),
     "cluster/test_process_group.py": ("host/group",),
     "project/test_optional_rooms.py": ("rooms",),
+    "properties/test_named.py": (
+        "properties/call",
+        "properties/index_text",
+        "properties/reading",
+        "properties/relations",
+    ),
     "cli/test_cli.py": (
         "__main__",
         "cli/common",

@@ -61,8 +61,8 @@ def ask(
 
 @pytest.mark.parametrize("name", ["experts", "context", pytest.param("blocks", marks=pytest.mark.slow)])
 def test_the_decoder_is_causal_and_segment_safe(name: str) -> None:
-    found = ask(CONFIGS[name], ("causal", "packed"))
-    for outcome in found.values():
+    outcomes = ask(CONFIGS[name], ("causal", "packed"))
+    for outcome in outcomes.values():
         assert [reading.direction for reading in outcome.readings] == ["forward", "gradient"], outcome
         assert outcome.ok, outcome
         assert "positions, segments as given" in repr(outcome)
@@ -86,6 +86,6 @@ def one_behind(attention: Part) -> Part:
 
 @pytest.mark.parametrize(("fault", "property_name"), [(one_segment, "packed"), (one_behind, "causal")])
 def test_a_planted_leak_is_refuted(fault: Callable[[Part], Part], property_name: str) -> None:
-    (found,) = ask(CONTEXT, (property_name,), attention=fault).values()
-    assert [reading.verdict for reading in found.readings] == ["refuted", "refuted"], found
-    assert all(reading.place for reading in found.readings), found
+    (outcomes,) = ask(CONTEXT, (property_name,), attention=fault).values()
+    assert [reading.verdict for reading in outcomes.readings] == ["refuted", "refuted"], outcomes
+    assert all(reading.place for reading in outcomes.readings), outcomes

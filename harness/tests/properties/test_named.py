@@ -13,6 +13,7 @@ from flax import nnx
 
 import samebits
 from samebits.errors import CouldNotRun, RequestError
+from samebits.properties import named
 from samebits.properties.outcome import PropertyOutcome, picture
 from tests.properties.specimens import SPECIMENS
 from tests.properties.specimens.specimen import Specimen
@@ -38,33 +39,33 @@ def outcome(specimen: Specimen) -> PropertyOutcome:
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     function.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in arguments])  # type: ignore
-    found: PropertyOutcome = getattr(samebits, specimen.property)(function, *arguments.values(), **keywords)
-    return found
+    result: PropertyOutcome = getattr(named, specimen.property)(function, *arguments.values(), **keywords)
+    return result
 
 
 @pytest.mark.parametrize("specimen", [s for s in ALL if s.leaks], ids=lambda s: s.name)
 def test_a_leak_is_refuted(specimen: Specimen) -> None:
-    found = outcome(specimen)
-    assert found.verdict == "refuted", found
-    assert any(reading.witness for reading in found.readings), found
+    result = outcome(specimen)
+    assert result.verdict == "refuted", result
+    assert any(reading.witness for reading in result.readings), result
     with pytest.raises(AssertionError, match="refuted"):
-        found.raise_for_status()
+        result.raise_for_status()
 
 
 @pytest.mark.parametrize("specimen", [s for s in ALL if not s.leaks], ids=lambda s: s.name)
 def test_an_honest_form_is_proved(specimen: Specimen) -> None:
-    found = outcome(specimen)
-    assert found.verdict == "proved", found
-    found.raise_for_status()
+    result = outcome(specimen)
+    assert result.verdict == "proved", result
+    result.raise_for_status()
 
 
 def test_the_gradient_of_an_honest_form_is_proved_too() -> None:
     chosen = [s for s in SPECIMENS if s.name in ("additive_mask_honest", "state_without_reset_honest")]
     for specimen in chosen:
-        decide = getattr(samebits, specimen.property)
-        found = decide(specimen.function, *specimen.arguments().values(), **specimen.keywords)
-        assert [reading.direction for reading in found.readings] == ["forward", "gradient"]
-        assert found.ok, found
+        decide = getattr(named, specimen.property)
+        result = decide(specimen.function, *specimen.arguments().values(), **specimen.keywords)
+        assert [reading.direction for reading in result.readings] == ["forward", "gradient"]
+        assert result.ok, result
 
 
 def future(x: Array) -> Array:
@@ -94,21 +95,21 @@ def test_index_expressions_say_what_is_asked() -> None:
 
 
 def test_a_witness_is_one_element_and_the_equation_has_its_line() -> None:
-    found = samebits.causal(future, X, gradient=False)
-    (reading,) = found.readings
+    result = samebits.causal(future, X, gradient=False)
+    (reading,) = result.readings
     assert re.fullmatch(r"changing x\[0, 1, 0\] from \S+ to \S+ moves out\[0, 0, 0\] from \S+ to \S+", reading.witness)
     assert reading.place.startswith("add(float32[2, 6, 4], float32[2, 6, 4]) at ")
     assert "test_named.py:" in reading.place
-    assert "it gets in by add" in repr(found)
+    assert "it gets in by add" in repr(result)
     assert picture(reading).count("#c62828") == 5  # each place but the last reads the next
-    assert found.document()["verdict"] == "refuted"
+    assert result.document()["verdict"] == "refuted"
 
 
 def test_tokens_are_changed_as_integers() -> None:
     table = np.random.default_rng(2).standard_normal((9, 4)).astype(np.float32)
     assert samebits.causal(lambda tokens, table: table[tokens].cumsum(1), TOKENS, table).ok
-    found = samebits.causal(lambda tokens, table: table[tokens[:, ::-1]], TOKENS, table)
-    assert re.search(r"changing tokens\[0, \d\] from \d to \d moves out", repr(found))
+    result = samebits.causal(lambda tokens, table: table[tokens[:, ::-1]], TOKENS, table)
+    assert re.search(r"changing tokens\[0, \d\] from \d to \d moves out", repr(result))
 
 
 def test_rows_microbatches_and_windows() -> None:
@@ -137,8 +138,8 @@ def test_padding_is_not_read_by_values_nor_gradients() -> None:
         lambda x, m: (pooled(x, m), (x, m)),
         lambda kept, ct: (kept[0] * ct[:, None] * kept[0].sum(1, keepdims=True), None),
     )
-    found = samebits.padding(leaky, X, MASK)
-    assert [reading.verdict for reading in found.readings] == ["proved", "refuted"]
+    result = samebits.padding(leaky, X, MASK)
+    assert [reading.verdict for reading in result.readings] == ["proved", "refuted"]
 
 
 def test_gradients_stop_or_reach() -> None:
@@ -165,8 +166,8 @@ def test_modules_of_flax_are_functions() -> None:
 
     graph, state = nnx.split(Mixer(nnx.Rngs(0)))
     for causal, verdict in ((True, "proved"), (False, "refuted")):
-        found = samebits.causal(lambda state, x, c=causal: nnx.merge(graph, state)(x, c), state, X, on="x")
-        assert found.verdict == verdict, found
+        result = samebits.causal(lambda state, x, c=causal: nnx.merge(graph, state)(x, c), state, X, on="x")
+        assert result.verdict == verdict, result
     dense = nn.Dense(4)
     assert samebits.causal(dense.apply, dense.init(jax.random.key(0), X), X, on="args0").ok
 
@@ -183,25 +184,25 @@ def test_masks_are_as_passed_and_other_floats_are_not() -> None:
     def attention(x: Array, mask: Array) -> Array:
         return jax.nn.softmax(jnp.einsum("btd,bsd->bts", x, x) + mask) @ x
 
-    found = samebits.causal(attention, X, mask)
-    assert found.ok
-    assert "mask as given" in repr(found)
+    result = samebits.causal(attention, X, mask)
+    assert result.ok
+    assert "mask as given" in repr(result)
     weights = np.tril(np.random.default_rng(0).random((6, 6))).astype(np.float32)
     mixed = samebits.causal(lambda x, w: jnp.einsum("ts,bsd->btd", w, x), X, weights)
     assert mixed.verdict == "undecided"
     assert "position 0" in mixed.readings[0].reason
-    assert samebits.causal(lambda x, w: jnp.einsum("ts,bsd->btd", w, x), X, weights, given="w").ok
+    assert samebits.causal(lambda x, w: jnp.einsum("ts,bsd->btd", w, x), X, weights, exactly="w").ok
 
 
 def test_what_cannot_be_followed_is_undecided_by_name() -> None:
     def called_back(x: Array) -> Array:
         return jax.pure_callback(lambda y: y, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
-    found = samebits.causal(called_back, X, gradient=False)
-    assert found.verdict == "undecided"
-    assert "pure_callback" in found.readings[0].reason
+    result = samebits.causal(called_back, X, gradient=False)
+    assert result.verdict == "undecided"
+    assert "pure_callback" in result.readings[0].reason
     with pytest.raises(CouldNotRun, match="pure_callback"):
-        found.raise_for_status()
+        result.raise_for_status()
     leaky = samebits.causal(lambda x: called_back(x)[:, ::-1], X, gradient=False)
     assert leaky.verdict == "refuted"
 

@@ -83,10 +83,10 @@ class DependenceDomain:
     def conditions(self) -> tuple[str, ...]:
         """Return what must hold, besides what is given."""
         order = {FINITE: 0, NONZERO: 1, MASKS: 2}
-        found = sorted(self._conditions.items(), key=lambda item: order[item[0]])
+        ordered = sorted(self._conditions.items(), key=lambda item: order[item[0]])
         return tuple(
             f"numbers beside a mask of {magnitude:g} are smaller than {magnitude / 2:g}" if name == MASKS else name
-            for name, magnitude in found
+            for name, magnitude in ordered
             if name != MASKS or math.isfinite(magnitude)
         )
 
@@ -273,11 +273,11 @@ class DependenceDomain:
         shape = _with_ones(by.shape, numbers.offset_dims)
         known = np.broadcast_to(indices.known().all(-1).reshape(shape), step.output.shape)
         anywhere = self._spread(operand, _unknown(indices, numbers.start_index_map))
-        found, exact = (
+        inexact, exact = (
             Dependent(*(move([getattr(part, name), getattr(fill, name)]) for name in Dependent.__slots__))
             for part in (anywhere, operand)
         )
-        sets = self.table.union(found.sets, np.broadcast_to(by.reshape(shape), step.output.shape))
+        sets = self.table.union(inexact.sets, np.broadcast_to(by.reshape(shape), step.output.shape))
         return [chosen(known, exact, opened(sets, step.output))]
 
     def _at(self, step: Step, indices: Dependent) -> Array:

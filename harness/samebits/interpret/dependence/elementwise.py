@@ -31,7 +31,7 @@ NONZERO = "no number by which zero is divided is zero"
 MASKS = "numbers beside masks are small against them"
 
 
-class Domain(Protocol):
+class NotingDomain(Protocol):
     """The part of the domain that rules use."""
 
     table: SetTable
@@ -40,16 +40,16 @@ class Domain(Protocol):
         """Note a condition down, of masks with their magnitude."""
 
 
-Rule = Callable[[Domain, Step, Sequence[Dependent]], Dependent]
+Rule = Callable[[NotingDomain, Step, Sequence[Dependent]], Dependent]
 
 
-def elementwise(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def elementwise(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """Return the result of an operation on each element."""
     rule = RULES.get(step.name)
     return rule(domain, step, values) if rule is not None else plain(domain, step, values)
 
 
-def plain(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def plain(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """Return a result that depends on all operands, and is known where all of them are."""
     sets = values[0].sets
     for value in values[1:]:
@@ -87,7 +87,7 @@ def _is_open(value: Dependent) -> Array:
     return np.asarray(value.states != KNOWN)
 
 
-def _product(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _product(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     x, y = values
     result = plain(domain, step, values)
     if step.output.is_float:
@@ -116,7 +116,7 @@ def _large(result: Dependent, where: Array, numbers: Array) -> Dependent:
     return Dependent(result.sets, states, np.where(low | high, numbers, result.numbers))
 
 
-def _quotient(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _quotient(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     x, y = values
     result = plain(domain, step, values)
     if not step.output.is_float:
@@ -129,12 +129,12 @@ def _quotient(domain: Domain, step: Step, values: Sequence[Dependent]) -> Depend
     return _cut(result, zero, 0)
 
 
-def _sum(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _sum(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     x, y = values
     return _added(domain, plain(domain, step, values), x, y) if step.output.is_float else plain(domain, step, values)
 
 
-def _difference(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _difference(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     x, y = values
     result = plain(domain, step, values)
     return _added(domain, result, x, _negated(y)) if step.output.is_float else result
@@ -145,7 +145,7 @@ def _negated(value: Dependent) -> Dependent:
     return Dependent(value.sets, turned, -value.numbers)
 
 
-def _negative(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _negative(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     (x,) = values
     if not step.output.is_float:
         return plain(domain, step, values)
@@ -153,7 +153,7 @@ def _negative(domain: Domain, step: Step, values: Sequence[Dependent]) -> Depend
     return Dependent(x.sets, turned.states, np.where(x.states == OPEN, FILLER, turned.numbers))
 
 
-def _added(domain: Domain, result: Dependent, x: Dependent, y: Dependent) -> Dependent:
+def _added(domain: NotingDomain, result: Dependent, x: Dependent, y: Dependent) -> Dependent:
     """Return a sum that is as large as a mask in it."""
     sizes, others = x.sizes(), y.sizes()
     some_open = _is_open(x) | _is_open(y)
@@ -178,7 +178,7 @@ def _with_numbers(like: Dependent, numbers: Array) -> Dependent:
     )
 
 
-def larger(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def larger(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """Return the larger of two: a mask loses against numbers of ordinary size."""
     x, y = values
     result = plain(domain, step, values)
@@ -201,7 +201,7 @@ def larger(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent
     return result
 
 
-def smaller(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def smaller(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """Return the smaller of two."""
     if not step.output.is_float:
         result = plain(domain, step, values)
@@ -214,7 +214,7 @@ def smaller(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependen
 def _conjunction(cutting: bool) -> Rule:
     """`and` and `or`, of which one operand alone may decide."""
 
-    def rule(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+    def rule(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
         x, y = values
         result = plain(domain, step, values)
         if step.output.dtype.kind != "b":
@@ -231,7 +231,7 @@ def _limits(low: float | None, high: float | None, least: float = LARGE) -> Rule
         least: the magnitude from which on it has them, even where half of it is missing.
     """
 
-    def rule(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+    def rule(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
         (x,) = values
         result = plain(domain, step, values)
         for state, number in ((LOW, low), (HIGH, high)):
@@ -242,7 +242,7 @@ def _limits(low: float | None, high: float | None, least: float = LARGE) -> Rule
     return rule
 
 
-def _kept(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _kept(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """A cast: a float stays as large as it is."""
     result = plain(domain, step, values)
     if step.output.is_float and step.inputs[0].is_float:
@@ -257,7 +257,7 @@ def _compared(decide: Callable[[Array, Array], Array], alike: bool) -> Rule:
         alike: how a float compares with itself.
     """
 
-    def rule(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+    def rule(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
         x, y = values
         result = plain(domain, step, values)
         if not step.inputs[0].is_float:
@@ -280,14 +280,14 @@ def _compared(decide: Callable[[Array, Array], Array], alike: bool) -> Rule:
     return rule
 
 
-def _finite(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _finite(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     (x,) = values
     if _is_open(x).any():
         domain.assume(FINITE)
     return _cut(plain(domain, step, values), _is_open(x), True)
 
 
-def select(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def select(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """Return the case that each predicate chooses; where it is open, all cases and the predicate."""
     which, *cases = values
     result = cases[0]
@@ -307,7 +307,7 @@ def select(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent
     return chosen(which.known(), result, undecided)
 
 
-def _clamped(domain: Domain, step: Step, values: Sequence[Dependent]) -> Dependent:
+def _clamped(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     low, x, high = values
     kinds = [Type(x.shape, step.output.dtype)]
     inner = step.like("max", kinds * 2, kinds)

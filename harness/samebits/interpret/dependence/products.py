@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from samebits.interpret import dot_general
-from samebits.interpret.dependence.elementwise import FINITE, Domain
+from samebits.interpret.dependence.elementwise import FINITE, NotingDomain
 from samebits.interpret.dependence.sets import Numbers, SetTable
 from samebits.interpret.dependence.value import FILLER, KNOWN, OPEN, Dependent, number_dtype
 from samebits.interpret.equation import Array, Step
 
 
-def product(domain: Domain, step: Step, left: Dependent, right: Dependent) -> Dependent:
+def product(domain: NotingDomain, step: Step, left: Dependent, right: Dependent) -> Dependent:
     """Return the product: each element depends on the factors of each pair neither of which is known to be zero."""
     table = domain.table
     if step.output.is_float and ((~used(left)).any() or (~used(right)).any()):

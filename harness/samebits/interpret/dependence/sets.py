@@ -56,11 +56,11 @@ class SetTable:
             unique = np.flatnonzero(present)
         else:
             unique = np.unique(pairs)
-        one, other = unique // count, unique % count
-        united = np.where(one == other, one, -1).astype(np.int32)
-        united[one == 0] = other[one == 0]
+        lower, higher = unique // count, unique % count
+        united = np.where(lower == higher, lower, -1).astype(np.int32)
+        united[lower == 0] = higher[lower == 0]
         open_pairs = np.flatnonzero(united < 0)
-        united[open_pairs] = self._interned(self._bits[one[open_pairs]] | self._bits[other[open_pairs]])
+        united[open_pairs] = self._interned(self._bits[lower[open_pairs]] | self._bits[higher[open_pairs]])
         if dense:
             table = np.zeros(count * count, np.int32)
             table[unique] = united

@@ -76,8 +76,8 @@ def unseen(closed: Any, arrays: list[Any], tracked: Sequence[bool]) -> list[str]
                 after = Interpreter(Oracle(), "cpu")(closed, *changed)
             except NotCovered:
                 after = before
-            for index, (one, other, value) in enumerate(zip(before, after, outputs, strict=True)):
-                moved = np.isfinite(one) & np.isfinite(other) & (one != other)
+            for index, (first, second, value) in enumerate(zip(before, after, outputs, strict=True)):
+                moved = np.isfinite(first) & np.isfinite(second) & (first != second)
                 for at in np.argwhere(moved):
                     read = isinstance(value, Dependent) and domain.table.members(value.sets[tuple(at)])[group]
                     if not read:
