@@ -181,7 +181,7 @@ def decoding(
     require_answer()
     tokens = np.asarray(tokens)
     length = tokens.shape[-1] if tokens.ndim else 0
-    lengths = tuple(prefixes) or tuple(dict.fromkeys((1, length // 2, length - 1)))
+    lengths = tuple(dict.fromkeys(prefixes or (1, length // 2, length - 1)))
     if tokens.dtype.kind not in "iu" or length < 2 or not all(0 < prefix < length for prefix in lengths):
         raise RequestError(
             f"tokens {tokens.dtype}{list(tokens.shape)} and prefixes {', '.join(map(str, lengths))}; expected "
@@ -372,7 +372,7 @@ def _compiled(function: Function) -> Function:
 
 
 def _leaf(prefix: int) -> str:
-    return f"prefix_{prefix:04d}"
+    return f"prefix_{prefix:06d}"
 
 
 def _paired(executed: tuple[dict[str, Array], dict[str, Array]]) -> list[tuple[Array, Array]]:

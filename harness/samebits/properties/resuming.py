@@ -21,7 +21,7 @@ from samebits.errors import CouldNotRun, NothingCompared, RequestError
 from samebits.host.backend_start import require_answer
 from samebits.interpret.equation import is_key
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
-from samebits.numerics.floats import from_ordinals, is_float, ordinals
+from samebits.numerics.floats import digits, from_ordinals, is_float, ordinals
 from samebits.programs.like import is_array
 from samebits.properties.row_batch import on_host
 from samebits.schema.difference import extent
@@ -151,8 +151,8 @@ def assert_resumes(
         batches: one for each step; where the state has the position in the data, anything, as `range(8)`.
         at: after how many steps it is saved and restored, once or several times; half of them by default.
         accept: what else than the same bits is accepted of leaves, by shell patterns over their paths with dots: of
-            `{"params.*": "rounding"}` three times what changing every float of the state by one ulp moves them by; of
-            `{"metrics.*": "anything"}` any values, and none.
+            `{"params.*": "rounding"}` three times what one ulp of every float of the state moves them by, or two ulps;
+            of `{"metrics.*": "anything"}` any values, and none.
 
     Raises:
         AssertionError: the resumed run is another; the message names the leaves that were not restored, with the values
@@ -281,7 +281,9 @@ def leaves_of(tree: Any, name: str = "") -> Leaves:
     leaves: Leaves = {}
     for path, value in jax.tree_util.tree_leaves_with_path(tree):
         inner = jax.tree_util.keystr(path, simple=True, separator=".")
-        weak = bool(getattr(value, "weak_type", False)) or not is_array(value)
+        weak = bool(getattr(value, "weak_type", False))
+        if not is_array(value) and isinstance(value, bool | int | float | complex):
+            value = np.asarray(jax.numpy.asarray(value))  # in the dtype that jax gives it
         label = ".".join(part for part in (name, inner) if part) or "state"
         leaves[label] = Leaf(array=Leaf.of(on_host(value)).array, weak_type=weak)
     return leaves
@@ -316,7 +318,8 @@ class _Compared:
             state = restore(save(before.state))
         except Exception as error:  # of the user's functions
             raise CouldNotRun(f"saving and restoring after step {at} raised: {one_line(error)}") from error
-        lost = tuple(self._lost(saved, leaves_of(state)))
+        restored = leaves_of(state)
+        lost = tuple(self._lost(saved, restored))
         later = self._batches[at:]
         try:
             run = self._training.run(state, later)
@@ -335,7 +338,8 @@ class _Compared:
                 )
             return ResumedRun(at, lost, silent=silent)
         self._require_repeat()
-        return ResumedRun(at, lost, first, differences)
+        weak = [name for name, leaf in saved.items() if name in restored and leaf.weak_type != restored[name].weak_type]
+        return ResumedRun(at, lost or tuple(f"{name}: its weak type" for name in weak), first, differences)
 
     def _is_counted(self, name: str) -> bool:
         return not self._accepts(name, "anything")
@@ -352,7 +356,7 @@ class _Compared:
         for name in self._counted(saved):
             if name not in restored:
                 lines.append(f"{name}: not in the restored state")
-            elif (comparison := compare_leaf(name, saved[name], restored[name])).kinds:
+            elif (comparison := _compared_values(name, saved[name], restored[name])).kinds:
                 afresh = ", which is its first value" if _equal(restored[name], first.get(name)) else ""
                 lines.append(f"{_line(comparison, 'saved', 'restored')}{afresh}")
         return lines + [f"{name}: not in the saved state" for name in self._counted(restored) if name not in saved]
@@ -360,7 +364,7 @@ class _Compared:
     def _differences(self, last: Leaves, at: int) -> list[Comparison]:
         """Compare the leaves after the last step; those that may round with what an ulp of the state moves them by."""
         whole, missing = self._counted(self._whole.last), set(self._whole.last) - set(last)
-        comparisons = [compare_leaf(name, whole[name], last[name]) for name in whole if name not in missing]
+        comparisons = [_compared_values(name, whole[name], last[name]) for name in whole if name not in missing]
         comparisons += [_absent(name) for name in sorted(missing) if name in whole]
         rounds = [c.path for c in comparisons if c.kinds and self._accepts(c.path, "rounding")]
         if not rounds:
@@ -370,7 +374,8 @@ class _Compared:
         within = {
             name
             for name in rounds
-            if _distance(whole[name], last[name]) <= FACTOR * _distance(whole[name], moved[name])
+            if _distance(whole[name], last[name])
+            <= max(FACTOR * _distance(whole[name], moved[name]), _floor(whole[name]))
         }
         return [each for each in comparisons if each.path not in within]
 
@@ -386,6 +391,11 @@ class _Compared:
             if names:
                 return f"from step {number} on, in {', '.join(names[:SHOWN])}; {OUTSIDE}"
         return "at a later step"
+
+
+def _compared_values(name: str, first: Leaf, second: Leaf) -> Comparison:
+    """Compare values and dtypes; a weak type alone, as of a counter, is not a loss."""
+    return compare_leaf(name, Leaf(array=first.array), Leaf(array=second.array))
 
 
 def _absent(name: str) -> Comparison:
@@ -404,6 +414,13 @@ def _distance(first: Leaf, second: Leaf) -> float:
     with np.errstate(invalid="ignore"):
         far = np.abs(first.array.astype(np.float64) - second.array.astype(np.float64)).max()
     return float(far) if np.isfinite(far) else np.inf
+
+
+def _floor(leaf: Leaf) -> float:
+    """Return two ulps of the largest value: one ulp of the state may move a leaf by none."""
+    if not is_float(leaf.array.dtype):
+        return 0.0
+    return float(np.max(np.abs(leaf.array.astype(np.float64)), initial=0.0)) * 2.0 ** (2 - digits(leaf.array.dtype))
 
 
 def _one_ulp_up(state: Any) -> Any:

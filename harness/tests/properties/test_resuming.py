@@ -92,6 +92,18 @@ def test_a_leaf_that_is_not_saved_is_named(leaf: str, name: str, value: str, tmp
     assert "uninterrupted " in last and ", resumed " in last
 
 
+def test_a_number_of_python_is_restored_as_an_array() -> None:
+    def count(state: Any, batch: Any) -> Any:
+        return {"step": jnp.asarray(state["step"]) + 1, "w": state["w"] + batch[0]}
+
+    first = {"step": 0, "w": np.float32(0)}
+    for restore in (lambda s: {**s, "step": int(s["step"])}, lambda s: {**s, "step": np.int32(s["step"])}):
+        result = resuming(count, lambda s: s, restore, first, BATCHES)
+        assert result.ok and not result.runs[0].lost
+    result = resuming(count, lambda s: s, lambda s: {**s, "step": 0}, first, BATCHES)
+    assert "not restored: step: saved 3 (0x00000003), restored 0 (0x00000000)" in str(result)
+
+
 def test_a_leaf_that_is_rounded_is_within_an_envelope(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
@@ -155,6 +167,15 @@ def test_what_restoring_changes_outside_of_the_state() -> None:
     assert "not restored: state: another dtype: saved float32, restored float64" in str(result) and not result.ok
     result = resuming(scaled, lambda s: s, restore, begin, BATCHES)
     assert "every leaf was restored; the step reads what is not in the state" in str(result) and not result.ok
+
+
+def test_a_weak_type_that_is_lost_is_named() -> None:
+    def scaled(state: Any, batch: Any) -> Any:
+        return {"scale": state["scale"] * 1.5, "x": (state["x"] * state["scale"] + 1).astype(jnp.bfloat16)}
+
+    first = {"scale": jnp.asarray(1.1), "x": jnp.ones(3, jnp.bfloat16)}
+    result = resuming(scaled, lambda s: s, lambda s: {**s, "scale": np.asarray(s["scale"])}, first, BATCHES)
+    assert not result.ok and "not restored: scale: its weak type" in str(result)
 
 
 def test_a_structure_that_is_lost_is_a_failure(tmp_path: Path) -> None:
