@@ -290,7 +290,8 @@ class _Sides:
             return cache, row[..., 0, :] if row.ndim > tokens.ndim else row
 
         scanned = scanned and len(places) > UNROLLED
-        if scanned and _types(jax.eval_shape(step, cache, (left[0], places[0]))[0]) == _types(cache):
+        own = _types(jax.eval_shape(lambda: cache)) if scanned else ()
+        if scanned and _types(jax.eval_shape(step, cache, (left[0], places[0]))[0]) == own:
             _, stacked = jax.lax.scan(step, cache, (jax.numpy.stack(left), jax.numpy.asarray(places)))
             return jax.numpy.concatenate([logits, jax.numpy.moveaxis(stacked, 0, -2)], axis=-2)
         parts = []
@@ -389,14 +390,8 @@ def _pair(result: Any, name: str) -> tuple[Any, Any]:
     return result
 
 
-def _types(tree: Any) -> tuple[Any, ...]:
+def _types(shapes: Any) -> tuple[Any, ...]:
     """Return what a scan needs to stay the same of a cache."""
     import jax
 
-    return (jax.tree.structure(tree), *((leaf.shape, leaf.dtype) for leaf in map(_shaped, jax.tree.leaves(tree))))
-
-
-def _shaped(leaf: Any) -> Any:
-    import jax
-
-    return leaf if hasattr(leaf, "shape") else jax.numpy.asarray(leaf)
+    return (jax.tree.structure(shapes), *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shapes)))
