@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -168,14 +168,28 @@ def _place(program: TracedProgram, relation: Relation, suspects: NDArray[np.bool
     out, own = (seen.out, seen.own) if seen is not None and suspects[seen.out, seen.own] else _nearest(suspects)
     if out == own:
         return ""
-    domain, _ = _interpreted(program, relation)
-    low, high = 0, domain.equations
+    alone = _of_two(relation, out, own)  # with two groups alone an interpretation is fast
+    domain, _ = _interpreted(program, alone)
+    low, high = 0, domain.equations + 1
     while low < high:
         middle = (low + high) // 2
-        _, reads = _interpreted(program, relation, Cut(own, out, middle))
-        low, high = (middle + 1, high) if reads[out, own] else (low, middle)
+        _, reads = _interpreted(program, alone, Cut(group=0, beside=1, until=middle))
+        low, high = (middle + 1, high) if reads[0, 0] else (low, middle)
     step = domain.places.get(low)
     return str(step) if step is not None else ""
+
+
+def _of_two(relation: Relation, out: int, own: int) -> Relation:
+    """Return a relation of one group of outputs, and of two groups of inputs: what it must not read, and its own."""
+    return replace(
+        relation,
+        outputs={number: np.where(groups == out, 0, -1) for number, groups in relation.outputs.items()},
+        inputs={
+            number: np.where(groups == own, 0, np.where(groups == out, 1, -1))
+            for number, groups in relation.inputs.items()
+        },
+        forbidden=np.array([[True, False]]),
+    )
 
 
 def _nearest(suspects: NDArray[np.bool_]) -> tuple[int, int]:
