@@ -38,6 +38,11 @@ class NamedArray:
     exact: bool = False
 
     @property
+    def argument(self) -> str:
+        """The name of the argument that holds it."""
+        return self.name.partition(".")[0]
+
+    @property
     def is_float(self) -> bool:
         """Whether gradients with respect to it exist."""
         import jax

@@ -76,7 +76,8 @@ def causal(
     Args:
         function, args, keywords, exactly: as for `independent`.
         axis: of positions, in inputs and outputs.
-        on: the arguments that are asked; by default those whose shape begins like that of the first, up to the axis.
+        on: the arguments that must not be read; by default the floats whose first axes are those of an output, up to
+            the axis, or else the first integers that have them.
         gradient: whether the gradients with respect to their floats are asked too.
 
     Raises:
@@ -341,7 +342,11 @@ def _by_position(
     place: str = "position",
 ) -> PlacesAsked:
     """Return what is asked of the positions along one axis."""
-    numbers = asked_inputs(call, axis + 1, on)
+    shapes = {leaf.shape[: axis + 1] for leaf in call.forward.outputs if len(leaf.shape) > axis}
+    if not shapes:
+        outputs = ", ".join(f"{leaf.name}{[*leaf.shape]}" for leaf in call.forward.outputs)
+        raise RequestError(f"no output has an axis {axis}: {outputs}; name the axis of positions in axis=")
+    numbers = asked_inputs(call, shapes, on)
     length, groups = along_axis(call, numbers, axis)
     return PlacesAsked(
         name=name,
@@ -358,12 +363,10 @@ def _by_position(
 
 def _at_places(call: Call, places: NDArray[Any], on: Names | None, without: str) -> tuple[int, ...]:
     """Return the inputs that are asked of places `[batch, positions]`."""
-    like_first = asked_inputs(call, 2, on, (without,))
-    numbers = tuple(number for number in like_first if call.inputs[number].shape[:2] == places.shape)
-    if not numbers:
-        raise RequestError(
-            f"no array begins with the shape {[*places.shape]} of {without}; the arrays are {call.names}"
-        )
+    numbers = asked_inputs(call, [places.shape], on, (without,))
+    other = next((call.inputs[number] for number in numbers if call.inputs[number].shape[:2] != places.shape), None)
+    if other is not None:
+        raise RequestError(f"{other.name}{[*other.shape]} does not begin with the shape {[*places.shape]} of {without}")
     return numbers
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,25 +116,30 @@ class PlacesAsked:
         return PropertyOutcome(name=self.name, function=self.call.name, readings=tuple(readings), notes=tuple(notes))
 
 
-def asked_inputs(call: Call, axes: int, on: Names | None, without: Sequence[str] = ()) -> tuple[int, ...]:
-    """Return the inputs that are asked: those that are named, or whose first axes are like those of the first one.
+def asked_inputs(
+    call: Call, shapes: Collection[tuple[int, ...]], on: Names | None, without: Sequence[str] = ()
+) -> tuple[int, ...]:
+    """Return the inputs that are asked: those that are named, or the floats whose first axes are those of outputs.
+
+    An argument is asked as a whole: weights are not, although one of them may have these axes by chance. Where no
+    floats have them, the first integers that do are asked, such as tokens.
+
+    Args:
+        shapes: of the first axes.
+        without: the names of what is never asked.
 
     Raises:
-        RequestError: no array is left, or a name is unknown.
+        RequestError: there is no such array, or a name is unknown.
     """
     if on is not None:
         return call.selected("on", on)
-    rest = [number for number, leaf in enumerate(call.inputs) if leaf.name not in without]
-    if not rest:
-        raise RequestError(f"no array to ask besides {', '.join(without)}; name it in on=")
-    first = call.inputs[rest[0]].shape[:axes]
-    return tuple(
-        number
-        for number in rest
-        if call.inputs[number].shape[:axes] == first
-        and len(first) == axes
-        and (number == rest[0] or not call.inputs[number].exact)
-    )
+    others = {leaf.argument for leaf in call.inputs if not any(leaf.shape[: len(shape)] == shape for shape in shapes)}
+    alike = [n for n, leaf in enumerate(call.inputs) if leaf.argument not in others and leaf.name not in without]
+    floats = tuple(number for number in alike if call.inputs[number].is_float and not call.inputs[number].exact)
+    if not alike:
+        words = " or ".join(str([*shape]) for shape in shapes)
+        raise RequestError(f"no array begins with the shape {words}; name in on= what must not be read: {call.names}")
+    return floats or tuple(alike[:1])
 
 
 def along_axis(call: Call, numbers: Sequence[int], axis: int) -> tuple[int, Grouping]:

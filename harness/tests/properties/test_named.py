@@ -172,6 +172,19 @@ def test_modules_of_flax_are_functions() -> None:
     assert samebits.causal(dense.apply, dense.init(jax.random.key(0), X), X, on="args0").ok
 
 
+def test_by_default_what_has_the_axes_of_the_output_is_asked() -> None:
+    def model(params: Any, tokens: Array, positions: Array) -> Array:
+        return params["table"][tokens].cumsum(1) + params["two"][:, :1] + positions[..., None]
+
+    params = {"table": np.ones((9, 4), np.float32), "two": np.ones((2, 6, 4), np.float32)}
+    result = samebits.causal(model, params, TOKENS, TOKENS)
+    assert result.ok
+    assert "does not read tokens at a later position" in repr(result)
+    both = samebits.causal(lambda q, k: q + k[:, ::-1], X, X, gradient=False)
+    assert "does not read q, k at" in repr(both)
+    assert both.verdict == "refuted"
+
+
 def test_shapes_alone_are_enough() -> None:
     shape = jax.ShapeDtypeStruct((2, 6, 4), jnp.float32)
     assert samebits.causal(lambda x: jnp.cumsum(x, 1), shape).ok
@@ -237,8 +250,19 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: samebits.independent(future, X, of="out[0, 0, 0, 0]", on="x[:, 0]"),
         "'out[0, 0, 0, 0]' has 4 indices, and 'out' has 3 axes",
     ),
-    "no axis": (lambda: samebits.causal(lambda x: x, X[0, 0]), "x has the shape [4] and no axis 1"),
-    "no such places": (lambda: samebits.causal(lambda x: x.sum(1), X[:, :5]), "no output has the places of x"),
+    "no axis": (lambda: samebits.causal(lambda x: x, X[0, 0]), "no output has an axis 1: out[4]"),
+    "no axis of an input": (
+        lambda: samebits.causal(lambda x, y: x + y, X, X[0, 0], on="y"),
+        "y has the shape [4] and no",
+    ),
+    "no such places": (
+        lambda: samebits.causal(lambda x: x.sum(1), X),
+        "no array begins with the shape [2, 4]; name in on=",
+    ),
+    "other places": (
+        lambda: samebits.packed(lambda x, segment_ids: x, X[:, :3], np.array([[0, 1]] * 2)),
+        "no array begins with the shape [2, 2]; name in on= what must not be read: x, segment_ids",
+    ),
     "no such argument": (lambda: samebits.causal(future, X, on="y"), "on names 'y'; the arrays are x"),
     "one segment": (
         lambda: samebits.packed(lambda x, segment_ids: x, X, np.ones((2, 6), int)),
