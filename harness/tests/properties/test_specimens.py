@@ -15,6 +15,8 @@ from tests.properties.specimens.specimen import Arrays, Specimen
 from tests.properties.threads import THREADS
 
 ALL = (*SPECIMENS, *THREADS)
+pytestmark = pytest.mark.slow  # `test_named` decides them all, leaks by runs
+
 FAST: dict[str, str | bool] = {
     "xla_backend_optimization_level": "0",
     "xla_llvm_disable_expensive_passes": True,
