@@ -1,8 +1,9 @@
 """Writes the pictures of README and docs: `make pictures`.
 
 In: `samebits check` of one small pair, as it is and with one of its planted faults, and `samebits compile --run` of
-`examples/microbatches`, run here. Out, in docs/pictures/: the terminal as SVG, the HTML reports as PNG, and
-pictures.json, which says what each shows. A test holds all of them against what samebits prints and writes today.
+`examples/microbatches`, run here, and the first block of the guide "What may it read?". Out, in docs/pictures/: the
+terminal and a dependence matrix as SVG, the HTML reports as PNG, and pictures.json, which says what each shows. A test
+holds all of them against what samebits prints and writes today.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from samebits.audit.faults.fault import all_faults
+from samebits.properties.outcome import picture
 from samebits.report.check import Document, read_document
 from samebits.report.html.sections import html_page, section_of
 from samebits.report.terminal import show_page
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
+LEAK = ROOT / "docs" / "guides" / "what_it_reads.md"
 PAIR, SIDE, FAULT = "sequence_reorder", "structured", "early and late chunk swapped"
 COMMAND = f"samebits check {PAIR} --case tokens --case bshd --dtype float32 --dtype int32 --mesh context4 --mode auto"
 COMPILED = "samebits compile microbatches --run --target v5p:2x2x1 --root examples/microbatches"
@@ -144,6 +147,15 @@ def terminal(document: Document) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 
 
+def dependence() -> str:
+    """The dependence matrix of the leak with which its guide begins, as SVG."""
+    code = re.search(r"^```python\n(.*?)^```$", LEAK.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code[1], "leak.py", "exec"), names)
+    return f"{picture(names['outcome'].readings[0])}\n"
+
+
 def report(document: Document) -> str:
     """The HTML report of a command."""
     return html_page([section_of(document)], "samebits check")
@@ -194,14 +206,15 @@ def main() -> None:
         with tree(faulty=faulty) as root:
             _, documents[name] = check(root)
         (PICTURES / f"{name}.svg").write_text(terminal(documents[name]), encoding="utf-8")
+    (PICTURES / "dependence.svg").write_text(dependence(), encoding="utf-8")
     with sync_playwright() as playwright:
         executable = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         pictures, words = screenshots(browser, documents["check_fails"])
         of_target, words_of_target = screenshots(browser, compiled())
         browser.close()
-    for theme, picture in pictures.items():
-        (PICTURES / f"report_{theme}.png").write_bytes(picture)
+    for theme, png in pictures.items():
+        (PICTURES / f"report_{theme}.png").write_bytes(png)
     (PICTURES / "compiled_dark.png").write_bytes(of_target["dark"])
     sidecar = {
         "command": COMMAND,

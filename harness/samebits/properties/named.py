@@ -26,8 +26,9 @@ def independent(
 
     Args:
         function: of any pytrees of arrays.
-        args, keywords: what it is called with: arrays of any shape and dtype, or `jax.ShapeDtypeStruct`. Integers,
-            booleans and float masks (of 0, 1 and numbers below -1000) are meant as passed, all other numbers are not.
+        args: what it is called with: arrays of any shape and dtype, or `jax.ShapeDtypeStruct`. Integers, booleans and
+            float masks (of 0, 1 and numbers below -1000) are meant as passed, all other numbers are not.
+        keywords: more of what it is called with.
         of: output elements, such as `out[:, t]` or `out['logits'][b, t]`; a bare name as an index takes all its values.
         on: input elements that these must not depend on, such as `tokens[:, t+1:]`.
         exactly: the names of arguments whose floats are meant as passed too.
@@ -49,6 +50,13 @@ def independent(
 
 def assert_independent(function: Callable[..., Any], /, *args: Any, of: str, on: str, **more: Any) -> None:
     """Fail unless output elements are proved not to depend on input elements; as `independent`.
+
+    Args:
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        of: output elements, as for `independent`.
+        on: input elements that these must not depend on.
+        more: its other arguments.
 
     Raises:
         AssertionError: they do; the message has two inputs that differ, and the output that moves.
@@ -74,7 +82,10 @@ def causal(
     cotangent of an earlier one.
 
     Args:
-        function, args, keywords, exactly: as for `independent`.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        exactly: the names of arguments whose floats are meant as passed.
         axis: of positions, in inputs and outputs.
         on: the arguments that must not be read; by default the floats whose first axes are those of an output, up to
             the axis, or else the first integers that have them.
@@ -107,7 +118,13 @@ def window(
 
     Args:
         size: of the window, in positions.
-        function, args, keywords, exactly, axis, on, gradient: as for `causal`.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        exactly: the names of arguments whose floats are meant as passed.
+        axis: of positions, in inputs and outputs.
+        on: the arguments that are asked, as for `causal`.
+        gradient: whether the gradients with respect to their floats are asked too.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
@@ -138,7 +155,12 @@ def batch_rows(
 
     Args:
         axis: of the batch, in inputs and outputs.
-        function, args, keywords, exactly, on, gradient: as for `causal`.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        exactly: the names of arguments whose floats are meant as passed.
+        on: the arguments that are asked, as for `causal`.
+        gradient: whether the gradients with respect to their floats are asked too.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
@@ -167,7 +189,12 @@ def microbatches(
     Args:
         size: of a microbatch, in rows.
         axis: of the batch, in inputs and outputs.
-        function, args, keywords, exactly, on, gradient: as for `causal`.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        exactly: the names of arguments whose floats are meant as passed.
+        on: the arguments that are asked, as for `causal`.
+        gradient: whether the gradients with respect to their floats are asked too.
 
     Raises:
         RequestError: as for `causal`, or the size is not a number of rows.
@@ -197,11 +224,16 @@ def packed(
 ) -> PropertyOutcome:
     """Find out whether packed documents are apart: outputs of a segment read no input of another one, in any row.
 
-    The segment ids are meant as passed; pass some with a boundary after the first and before the last position.
+    Positions are axis 1. The segment ids are meant as passed; give boundaries after the first and before the last.
 
     Args:
         segment_ids: the name of the argument that holds them, `[batch, positions]`; equal ids are one document.
-        function, args, keywords, exactly, on, gradient: as for `causal`; positions are axis 1.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        exactly: the names of arguments whose floats are meant as passed.
+        on: the arguments that are asked, as for `causal`.
+        gradient: whether the gradients with respect to their floats are asked too.
 
     Raises:
         RequestError: the segment ids are not there, or hold one segment only.
@@ -244,9 +276,16 @@ def padding(
 ) -> PropertyOutcome:
     """Find out whether outputs at valid places, and gradients of them, do not depend on padded places.
 
+    Positions are axis 1. Outputs that have no positions are asked too.
+
     Args:
         mask: the name of the argument that says which places are valid, `[batch, positions]`: True, or not 0.
-        function, args, keywords, exactly, on, gradient: as for `causal`. Outputs that have no positions are asked too.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        exactly: the names of arguments whose floats are meant as passed.
+        on: the arguments that are asked, as for `causal`.
+        gradient: whether the gradients with respect to their floats are asked too.
 
     Raises:
         RequestError: the mask is not there, or masks nothing.
@@ -274,7 +313,9 @@ def gradient_stops(function: Callable[..., Any], /, *args: Any, param: str, **ke
     """Find out whether no gradient reaches an argument, whatever the values.
 
     Args:
-        function, args, keywords: as for `independent`.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
         param: the name of the argument, or of an array in it, such as `params.table`.
 
     Raises:
@@ -294,7 +335,10 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
     """Find out whether a gradient reaches every array of an argument: some element of each is not zero in a run.
 
     Args:
-        function, args, keywords, param: as for `gradient_stops`.
+        function: of any pytrees of arrays.
+        args: what it is called with, as for `independent`.
+        keywords: more of what it is called with.
+        param: the name of the argument, or of an array in it.
 
     Raises:
         RequestError: as for `gradient_stops`.

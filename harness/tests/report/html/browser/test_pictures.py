@@ -77,6 +77,12 @@ def test_a_terminal_shows_what_is_printed(
     assert maker.masked(text_of(maker.PICTURES / f"{name}.svg")) == maker.masked(printed), "run `make pictures`"
 
 
+def test_a_matrix_shows_what_a_leak_reads(maker: ModuleType) -> None:
+    written = (maker.PICTURES / "dependence.svg").read_text(encoding="utf-8")
+    assert written == maker.dependence(), "run `make pictures`"
+    assert written.count("#1565c0") == 16 * 17 / 2 and written.count("#c62828") == 15
+
+
 def test_one_picture_fails_and_the_other_holds(maker: ModuleType) -> None:
     assert "allcontractshold" in text_of(maker.PICTURES / "check_holds.svg")
     assert "allcontractshold" not in text_of(maker.PICTURES / "check_fails.svg")
