@@ -28,6 +28,7 @@ from samebits import (
     Exemption,
     MeshSpec,
     Pair,
+    Property,
     RealSize,
     Refusal,
     assert_same_bits,
@@ -194,6 +195,10 @@ PAIR = Pair(
             tests=("test_the_kernels_interpreted",),
         ),
     ),
+    properties=(
+        Property("window", size=3, on=("query", "key", "value"), gradient=False, case="unpacked"),
+        Property("packed", segment_ids="segments", case="balanced"),
+    ),
     contracts=_CONTRACTS,
     exemptions=(
         Exemption(
@@ -222,6 +227,7 @@ SCALE = dataclasses.replace(
     dtypes=("bfloat16",),
     meshes=("data1",),
     compiled=(),
+    properties=(),
     contracts=(),
     exemptions=(
         Exemption(

@@ -65,6 +65,7 @@ from samebits.schema.model import Training as Training
 from samebits.schema.pair import Adapt as Adapt
 from samebits.schema.pair import Pair as Pair
 from samebits.schema.program_facts import Facts as Facts
+from samebits.schema.property_asked import Property as Property
 from samebits.schema.real_size import RealSize as RealSize
 from samebits.schema.values import Integers as Integers
 from samebits.schema.values import Normal as Normal

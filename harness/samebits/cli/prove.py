@@ -11,6 +11,9 @@ from samebits.cli.declared import argument, given, option, spelled
 from samebits.errors import RequestError
 from samebits.schema.target import Target
 
+PROPERTY_TAKES = ("--arg", "--static", "--forward", "--mesh", "--no-assumptions")
+"""What may be given with --property."""
+
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
@@ -39,7 +42,13 @@ class ProveOptions(
 ):
     """The options of `samebits prove`."""
 
-    pairs: Annotated[tuple[str, ...], argument("[PAIR]... | MODULE:FUNCTION MODULE:FUNCTION | model")] = ()
+    pairs: Annotated[
+        tuple[str, ...], argument("[PAIR]... | MODULE:FUNCTION MODULE:FUNCTION | MODULE:FUNCTION --property P | model")
+    ] = ()
+    property_: Annotated[
+        tuple[str, ...],
+        option("What one function must not read, as in causal, 'window(size=4)', 'packed(segment_ids=ids)'.", "P"),
+    ] = ()
     platform: Annotated[
         Literal["cpu", "tpu", "gpu"] | None,
         option(
@@ -66,6 +75,8 @@ class ProveOptions(
     def of_functions(self) -> CompareFunctionsOptions | None:
         """Return the two functions, in the options of `samebits compare`; None where pairs are proved."""
         names = given(self, TwoFunctions, FunctionsOptions)
+        if self.property_:
+            return self._of_property(names)
         if not names:
             return None  # a pair may be named MODULE:PAIR too
         if len(self.pairs) != 2 or any(":" not in name for name in self.pairs):
@@ -78,9 +89,27 @@ class ProveOptions(
         if wrong:
             raise RequestError(f"{wrong[0]} narrows pairs; of two functions give one --mesh, one --mode")
         self.require_no_engine("prove MODULE:FUNCTION MODULE:FUNCTION")
+        return self._functions()
+
+    def _of_property(self, names: list[str]) -> CompareFunctionsOptions:
+        """Return the one function of which a property is proved, in the place of both."""
+        if len(self.pairs) != 1 or ":" not in self.pairs[0]:
+            raise RequestError(
+                "--property is of one function; write `samebits prove MODULE:FUNCTION --property causal --arg "
+                "x=f32[2,16,32]`, or declare Pair(properties=(Property('causal'),))"
+            )
+        more = [f"--{spelled(name)}" for name in ("all_sizes", "compiled", "platform") if getattr(self, name)]
+        wrong = [name for name in (*names, *self.of_pairs(), *more) if name not in PROPERTY_TAKES]
+        if wrong or len(self.mesh) > 1:
+            name = next(iter(wrong), "a second --mesh")
+            raise RequestError(f"{name} does not go with --property, which takes {', '.join(PROPERTY_TAKES)}")
+        self.require_no_engine("prove MODULE:FUNCTION --property")
+        return self._functions()
+
+    def _functions(self) -> CompareFunctionsOptions:
         return CompareFunctionsOptions(
             reference=self.pairs[0],
-            variant=self.pairs[1],
+            variant=self.pairs[-1],
             mesh=next(iter(self.mesh), "none"),
             mode=next(iter(self.mode), "auto"),
             no_assumptions=self.no_assumptions,
@@ -104,6 +133,11 @@ def prove(chosen: ProveOptions) -> int:
 
     Two functions, MODULE:FUNCTION each, are proved with --arg and the other options of `samebits compare`.
 
+    One function with --property is proved not to read what it must not, forward and gradient; exit code 1 where two
+    runs that differ in what must not be read give other outputs, 3 where it is undecided. P is `causal`, `window`,
+    `batch_rows`, `microbatches`, `packed`, `padding`, `gradient_stops`, `gradient_reaches` or `independent(of='out[:,
+    t]', on='x[:, t+1:]')`, with the options of `samebits.causal` and so on; it can be repeated.
+
     `samebits prove model` interprets one whole training step of the full model, and compares it with the step of all
     references on one device. Like points, steps are proved in worker processes: one that crashes or hangs is
     undecided, and the others are proved.
@@ -123,6 +157,8 @@ def prove(chosen: ProveOptions) -> int:
     settings = chosen.engine_settings()
     if MODEL in chosen.pairs:
         return options.run("prove_model_run:prove_model", chosen, settings)
+    if chosen.property_:
+        return options.run("prove_property_run:prove_properties", chosen, functions)
     if functions is not None:
         return options.run("compare_run:prove_functions", chosen, functions)
     return options.run("prove_run:prove_pairs", chosen, settings)

@@ -18,6 +18,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair
+from samebits.properties.findings import ProveWithProperties
 from samebits.report.prove import ProofDocument, pair_block
 from samebits.report.words import other_input_notes
 from samebits.rooms import door
@@ -49,7 +50,10 @@ def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun)
             run.show([pair_block(names[pair[0].item.pair], few_lines(rows))])
 
     assuming = not chosen.no_assumptions
-    work = ProveWork(chosen.platform or here.platform, assuming=assuming, all_sizes=chosen.all_sizes)
+    platform = chosen.platform or here.platform
+    work = ProveWork(platform, assuming=assuming, all_sizes=chosen.all_sizes)
+    if not chosen.all_sizes and any(item.pair.properties for item in loaded):
+        work = ProveWithProperties(platform, assuming=assuming)
     blocks = InOrder[Finding](prove_items(loaded, all_sizes=chosen.all_sizes), lambda item: item.pair, show)
     request: dict[str, object] = {"pairs": [*chosen.pairs], "platform": chosen.platform, "assuming": assuming}
     request |= {"all_sizes": chosen.all_sizes, **asdict(selected), "target": target}

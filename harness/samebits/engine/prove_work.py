@@ -21,6 +21,7 @@ from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.replay import replay
 from samebits.schema.finding import Finding, Ruling, at
+from samebits.schema.point import Point
 
 if TYPE_CHECKING:
     from samebits.check.prove_points import PointProver
@@ -89,13 +90,17 @@ class ProveWork(Work[Finding]):
                 prover = self._prover_of(locator)  # imports jax and the declaration: not part of the point's time
                 yield Started(key=item.key)
                 yield Reached(key=item.key, stage=f"interpreting '{point.variant}' on {point.mesh}")
-                results = prover.results(point)
+                results = self.results(prover, point)
             except Exception as error:
                 yield trouble(item.pair, error)
                 yield from remarks()
                 return
             yield finished(item.key, results)
             yield from remarks()
+
+    def results(self, prover: PointProver, point: Point) -> list[Finding]:
+        """Return what is found of a point."""
+        return prover.results(point)
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
         """Return an error at the point."""

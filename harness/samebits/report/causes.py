@@ -20,7 +20,7 @@ from samebits.report.findings import JUDGING, findings, verdict_words
 from samebits.report.page import Failing, Page
 from samebits.report.words import State, listed, plural, short_meshes, some, state_of, state_word
 from samebits.schema.contract import leaf_words
-from samebits.schema.finding import UNDECIDED, Finding
+from samebits.schema.finding import DEPENDENCE, UNDECIDED, Finding
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, VERDICTS, gravest, requirement
@@ -107,7 +107,8 @@ def _cause(key: Key, group: Sequence[Finding], every: Sequence[Finding]) -> Fail
 
 def next_of(result: Finding) -> str:
     """Return what to type: the command that shows a result again; of what is not proved, the check of both sides."""
-    if result.tool != "prove" or result.refutes or "--no-assumptions" in result.replay:
+    again = result.tool != "prove" or result.refutes or result.proof.method == DEPENDENCE
+    if again or "--no-assumptions" in result.replay:
         return result.replay
     if " --arg " in result.replay:  # of two functions
         return result.replay.replace("samebits prove ", "samebits compare ", 1).removesuffix(" --all-sizes")

@@ -15,7 +15,7 @@ from samebits.report.page import Badge, Block, Cell, CommandLine, Fold, Line, Li
 from samebits.report.words import assumed_sentence, listed, plural, short_meshes, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
-from samebits.schema.finding import Finding, exit_code
+from samebits.schema.finding import DEPENDENCE, Finding, exit_code
 from samebits.schema.result import Problem
 
 CAP = 8
@@ -96,6 +96,8 @@ class ProofDocument(CommandDocument):
 def title(proof: Finding) -> str:
     """Return what a proof comes to, and of which inputs where it is not of every one."""
     known = FOR_ALL if proof.proof.sizes == "all" else TITLES
+    if proof.proof.method == DEPENDENCE:
+        known = {**TITLES, "proved": "PROVED, whatever the values"}
     words = known.get(proof.ruling.verdict, proof.ruling.verdict)
     if proof.proof.sizes == "all" and proof.proof.family is not None and proof.proof.family.kept:
         words = words.replace("SIZES", f"SIZES WITH {proof.proof.family.kept_text}")
@@ -138,7 +140,11 @@ def paragraphs(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
     if first.proof.family is not None:
         yield from _sizes(group)
     one_program = first.proof.family is not None and first.proof.family.one_program
-    if first.proof.method == "all sizes" and first.ruling.verdict == "proved" and one_program:
+    if first.proof.method == DEPENDENCE:
+        yield "claim", str(first.ruling.evidence)
+    if first.proof.method == DEPENDENCE and first.ruling.verdict == "proved":
+        yield "method", "dependence: one interpretation follows which inputs each element is computed from"
+    elif first.proof.method == "all sizes" and first.ruling.verdict == "proved" and one_program:
         yield "method", "one program with symbols for sizes: on one device both sides are compiled to the same program"
     elif first.proof.method == "all sizes" and first.ruling.verdict == "proved":
         yield "method", "labels with symbols for sizes: both sides put the same element into every place"
@@ -269,10 +275,11 @@ def closing(document: ProofDocument) -> str:
     words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
     total = len(document.results)
     reached = sum(proof.ruling.ok for proof in document.results)
-    state = f"{reached} of {total} leaves reach their contract by proof"
+    noun = "property" if all(proof.proof.method == DEPENDENCE for proof in document.results) and total else "leaf"
+    state = f"{reached} of {total} {plural(2, noun)[2:]} reach their contract by proof"
     if reached == total and not (document.problems or document.interrupted):
-        state = "every leaf reaches its contract by proof"
-    count = plural(total, "leaf")
+        state = f"every {noun} reaches its contract by proof"
+    count = plural(total, noun)
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
 
 

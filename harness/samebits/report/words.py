@@ -22,7 +22,7 @@ def typed(command: str) -> str:
     return f"samebits {TYPED.get(command, command)}"
 
 
-_PLURALS = {"entry": "entries", "leaf": "leaves", "mesh": "meshes"}
+_PLURALS = {"entry": "entries", "leaf": "leaves", "mesh": "meshes", "property": "properties"}
 
 
 def plural(count: int, word: str) -> str:

@@ -19,6 +19,9 @@ from samebits.schema.shown import Shown
 
 Status = Literal["passed", "failed", "error", "skipped"]
 
+DEPENDENCE = "dependence"
+"""The method of a proof of what a side does not read."""
+
 UNDECIDED = ("error", "not run", "no figure", "no answer", "undecided", "not checked", "unknown")
 """The verdicts of all commands that say that something could not be decided."""
 
@@ -30,7 +33,8 @@ class Place:
     Args:
         pair, variant, case, dtype, mesh, mode, direction: the point of the sweep; `variant` is the reference's own
             name where the reference on the mesh is held against the reference on one device.
-        leaf: `out...`, or the argument's name for a gradient; `*` where the point gave no leaves.
+        leaf: `out...`, or the argument's name for a gradient; `*` where the point gave no leaves; a property, such as
+            `causal` or `causal under differentiation`.
         target: what the program is compiled for.
         item: the claim, planted fault, configuration, pair of runs, golden or parallelism.
     """
@@ -162,7 +166,8 @@ class Proof:
     """What was proved, how and under which assumptions; or why nothing was.
 
     Args:
-        method: `labels`, `fields`, `all sizes`, `trace` (of expected errors), or none.
+        method: `labels`, `fields`, `all sizes`, `trace` (of expected errors), `dependence` (what a side may read), or
+            none.
         domain, words: what must hold of the inputs, as a text and as facts `FACT=INPUT` that a contract's domain must
             state.
         unkept: of `words`, those that the inputs of the case do not keep.

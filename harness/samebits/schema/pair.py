@@ -19,6 +19,7 @@ from samebits.schema.case import COPIES, TRANSFORMS, Arg, AxisSize, Case, Contex
 from samebits.schema.contract import COMPUTES, DIFFERENTIATED, DIRECTIONS, MOVES, PLATFORMS, Contract, Exemption
 from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
+from samebits.schema.property_asked import Property
 from samebits.schema.real_size import RealSize
 from samebits.schema.target import GENERATIONS, can_match, fixed_part
 from samebits.schema.validate import (
@@ -100,6 +101,7 @@ class Pair:
         contracts: what is promised; without one, `bitwise` where both sides only move data, else `rounding`.
         exemptions: known differences, each with its reason.
         documented: what design documents say of this pair, for `samebits audit claims`.
+        properties: what the reference and each variant must not read, decided by `samebits prove`.
         gradients: whether gradients are compared; False for a component without a derivative.
         has_aux: whether the sides return `(outputs, auxiliary)`, of which only the first is differentiated.
         rename: by the name of a declared argument, what a side that has no parameter of this name calls it:
@@ -131,6 +133,7 @@ class Pair:
     contracts: tuple[Contract, ...] = ()
     exemptions: tuple[Exemption, ...] = ()
     documented: tuple[Documented, ...] = ()
+    properties: tuple[Property, ...] = ()
     gradients: bool = True
     has_aux: bool = False
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -311,7 +314,7 @@ def _of_output(where: dict[str, Any]) -> dict[str, Any]:
 # --- the checks of a whole declaration --------------------------------------------------------------------------------
 
 _REQUIRED = ("variants", "cases", "dtypes", "meshes", "modes")
-_TUPLES = (*_REQUIRED, "wide_meshes", "compiled", "contracts", "exemptions", "documented", "transforms")
+_TUPLES = (*_REQUIRED, "wide_meshes", "compiled", "contracts", "exemptions", "documented", "properties", "transforms")
 
 
 def check_fields(pair: Pair) -> None:
@@ -348,6 +351,7 @@ def check_pair(pair: Pair) -> None:
     check_meshes(pair)
     _check_cases(pair)
     _check_scopes(pair)
+    _check_properties(pair)
     _check_compiled(pair)
     _check_documented(pair)
 
@@ -388,6 +392,15 @@ def _check_scopes(pair: Pair) -> None:
         for scope in scopes:
             for name, names in known.items():
                 check_pattern(f"pair '{pair.name}', {what} ({scope})", name, getattr(scope, name), names)
+
+
+def _check_properties(pair: Pair) -> None:
+    for each in pair.properties:
+        if not isinstance(each, Property):
+            raise DeclarationError(f"pair '{pair.name}': properties holds {each!r}; expected Property('causal', ...)")
+        where = f"pair '{pair.name}', property {each}"
+        check_pattern(where, "variant", each.variant, pair.sides)
+        check_pattern(where, "case", each.case, tuple(case.id for case in pair.cases))
 
 
 def _check_compiled(pair: Pair) -> None:

@@ -89,7 +89,13 @@ WRONG_CONTRACTS: Wrong = {
 }
 
 
+NO_PROPERTY: Any = "causal"
+
 WRONG_PAIRS: Wrong = {
+    "property that is a text": (
+        lambda: declare(properties=(NO_PROPERTY,)),
+        "pair 'rope': properties holds 'causal'; expected Property('causal', ...)",
+    ),
     "name that is no id": (
         lambda: declare(name="Rope-1"),
         "pair 'Rope-1' is not an id; expected lower-case letters, digits and '_'",
