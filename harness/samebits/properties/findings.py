@@ -40,7 +40,7 @@ class ProveWithProperties(ProveWork):
 
     def __init__(self, platform: str, *, assuming: bool = True) -> None:
         super().__init__(platform, assuming=assuming)
-        self._known: dict[tuple[PointProver, Point], list[Finding]] = {}
+        self._known: dict[tuple[PointProver, Point], list[Finding]] | None = None
 
     def results(self, prover: PointProver, point: Point) -> list[Finding]:
         """Return the proofs of the leaves of a point, then its properties."""
@@ -54,16 +54,16 @@ class ProveWithProperties(ProveWork):
         if not wanted or point.mode != "auto" or case.transform is not None or case.refusal(point.variant) is not None:
             return leaves
         key = prover, replace(point, direction="forward")
-        if key not in self._known:
-            self._known = {known: rows for known, rows in self._known.items() if known[0] is prover}
+        decided = self._known = {known: rows for known, rows in (self._known or {}).items() if known[0] is prover}
+        if key not in decided:
             try:
                 built = prover.traced(point).on_mesh.built
             except CouldNotRun:  # said of its leaves
                 return leaves
             function = prover.sides.functions[point.variant]
-            self._known[key] = side_findings(pair, point, function, wanted, built, assuming=self.assuming)
+            decided[key] = side_findings(pair, point, function, wanted, built, assuming=self.assuming)
         again = leaves[0].replay if leaves else ""
-        rows = [each for each in self._known[key] if each.place.direction == point.direction]
+        rows = [each for each in decided[key] if each.place.direction == point.direction]
         return [*leaves, *(replace(each, replay=again) for each in rows)]
 
 

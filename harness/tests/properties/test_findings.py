@@ -1,12 +1,10 @@
 """Properties in a declaration: `samebits prove` decides them of each side, and a leak fails the pair."""
 
 import json
-import pickle
 from pathlib import Path
 
 import pytest
 
-from samebits.properties.findings import ProveWithProperties
 from tests.support.findings import flat_rows
 from tests.support.invoke import Ended, samebits
 
@@ -49,6 +47,10 @@ test_mix = pair_test(PAIR)
 """
 
 
+WORKERS = ("--workers", "1", "--verbose")
+"""What is decided in another process, from what travels there."""
+
+
 def declared(folder: Path, reference: str, variant: str, properties: str, *words: str | Path) -> Ended:
     (folder / "suites").mkdir()
     (folder / "sides_of_mix.py").write_text(SIDES)
@@ -72,7 +74,7 @@ def test_a_declared_property_is_proved_of_each_side(tmp_path: Path) -> None:
 
 
 def test_a_declared_property_that_leaks_fails_the_pair(tmp_path: Path) -> None:
-    ended = declared(tmp_path, "ahead", "scaled_ahead", "Property('causal', variant='scaled_ahead')", "--verbose")
+    ended = declared(tmp_path, "ahead", "scaled_ahead", "Property('causal', variant='scaled_ahead')", *WORKERS)
     assert ended.code == 1
     assert "scaled_ahead, causal: REFUTED" in ended.out and "changing x[0, 1, 0] from " in ended.out
     assert "ahead, out: REFUTED" not in ended.out and "  ahead, causal" not in ended.out
@@ -96,7 +98,3 @@ def test_a_declared_property_that_does_not_fit_is_a_mistake(tmp_path: Path) -> N
 def test_a_wrong_declaration_gets_one_line(tmp_path: Path, properties: str, line: str) -> None:
     ended = declared(tmp_path, "summed", "scanned", properties)
     assert ended.code == 2 and line in ended.err, ended.err
-
-
-def test_the_work_travels_to_other_processes() -> None:
-    assert pickle.loads(pickle.dumps(ProveWithProperties("cpu", assuming=False))).assuming is False
