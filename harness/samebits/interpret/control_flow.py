@@ -20,6 +20,7 @@ from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, JoiningDomain, Value
 from samebits.interpret.equation import Step, Type, type_of
+from samebits.interpret.kernels import without_references
 
 _NAMES = {"gpu": ("cuda", "rocm")}
 """Platforms that have other names in `lax.platform_dependent`."""
@@ -180,6 +181,11 @@ def _expanded(eqn: Any) -> Any:
         return live(jax.make_jaxpr(program)(*types))
 
 
+def kernel(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """A Pallas kernel, as a program without references to memory."""
+    return interpreter.closed(without_references(eqn), values, axes)
+
+
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:
     size = math.prod(kind.shape[1:])
     index = (number * size + np.arange(size)).reshape(kind.shape[1:])
@@ -206,6 +212,7 @@ CONTROL: dict[str, Callable[[InterpreterProtocol, Any, list[Value], Axes], Seque
     "call_hi_primitive": high_primitive,
     "cond": cond,
     "custom_linear_solve": linear_solve,
+    "pallas_call": kernel,
     "platform_index": platform_index,
     "scan": scan,
     "while": while_loop,

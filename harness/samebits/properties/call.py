@@ -241,7 +241,9 @@ def _input(name: str, value: Any, exactly: Sequence[str]) -> NamedArray:
     """Return an array of the call; of a shape or of one number throughout, an example is drawn."""
     import jax
 
-    shape, dtype = tuple(value.shape), value.dtype
+    shape, dtype = tuple(value.shape), jax.dtypes.canonicalize_dtype(value.dtype)
+    if isinstance(value, np.ndarray):
+        value = value.astype(dtype)
     leaf = NamedArray(name, shape, dtype)
     if isinstance(value, jax.ShapeDtypeStruct):
         rng = np.random.default_rng(len(name))

@@ -1,0 +1,52 @@
+"""Pallas kernels as programs without references to memory: the grid is a loop, blocks are slices of arrays.
+
+jax's own interpretation of kernels writes them so. It evaluates the steps of a grid in their order, whatever the device
+may do at the same time: two steps that write one place are not seen. What was never written, and what lies outside of
+an array, is NaN or the smallest integer, which shows in every result that reads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import jax
+
+from samebits.errors import NotCovered
+from samebits.interpret.dead_code import each_level, live
+from samebits.interpret.equation import Step, type_of
+from samebits.user_errors import one_line
+
+
+@functools.lru_cache(maxsize=256)
+def without_references(eqn: Any) -> Any:
+    """Return the program of a `pallas_call`.
+
+    Raises:
+        NotCovered: the kernel does what has no meaning without a device, such as a copy to another one.
+    """
+    from jax._src.pallas import hlo_interpreter  # there is no public name for it
+
+    interpreted = hlo_interpreter.pallas_call_hlo_interpret
+    params = {name: eqn.params[name] for name in inspect.signature(interpreted).parameters if name in eqn.params}
+    avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
+    wide = any(type_of(aval).dtype.itemsize == 8 for aval in avals)
+    types = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]
+    try:
+        with jax.enable_x64(wide), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+            program = jax.make_jaxpr(lambda *operands: interpreted(*operands, **params))(*types)
+    except Exception as error:
+        raise NotCovered(f"{Step.of(eqn)}: the kernel has no form without references: {one_line(error)}") from error
+    return live(program.replace(jaxpr=each_level(program.jaxpr, _reading_nothing_outside)))
+
+
+def _reading_nothing_outside(jaxpr: Any) -> Any:
+    """Let gathers outside of an array fill: lanes that a mask leaves out have indices there."""
+    eqns = [_filling(eqn) if eqn.primitive.name == "gather" else eqn for eqn in jaxpr.eqns]
+    return jaxpr.replace(eqns=eqns)
+
+
+def _filling(eqn: Any) -> Any:
+    mode = jax.lax.GatherScatterMode.FILL_OR_DROP
+    return eqn.replace(params={**eqn.params, "mode": mode}) if eqn.params["mode"] != mode else eqn
