@@ -443,6 +443,24 @@ def is_exp_of_negative_square(equation: Any) -> bool:
     return name == "exp_neg_sq" and {"bitcast_convert_type", "polynomial"} <= names
 
 
+def broadcast_to(shape: tuple[int, ...], x: Any) -> Any:
+    """An array in a larger shape, as kernels write it."""
+    return jnp.broadcast_to(x, shape)
+
+
+def rolled(axis: int, stride: int | None, stride_axis: Any, x: Any, shift: Any) -> Any:
+    """Elements moved along an axis and around its end; with a stride, further from row to row of another axis."""
+    if stride is None:
+        return jnp.roll(x, shift, axis)
+    rows = jnp.split(x, x.shape[stride_axis], stride_axis)
+    return jnp.concatenate([jnp.roll(row, shift + n * stride, axis) for n, row in enumerate(rows)], stride_axis)
+
+
+def reciprocal(x: Any) -> Any:
+    """What a kernel divides by; a device may approximate it."""
+    return 1 / x
+
+
 Rule = Callable[[Any, Step, Sequence[Value]], list[Value]]
 
 
@@ -456,7 +474,9 @@ def _written_as(program: Program, *parameters: str) -> Rule:
 EVERYWHERE: dict[str, Rule] = {
     **RANDOM,
     "approx_top_k": approximate_top_k,
+    "broadcast_to": _written_as(broadcast_to, "shape"),
     "ragged_dot_general": _ragged_dot_general,
+    "roll": _written_as(rolled, "axis", "stride", "stride_axis"),
     "tie": lambda interpreter, step, values: [values[1]],
 }
 """Composed in every domain: what they are made of is what the compiler runs, or known numbers."""
@@ -473,6 +493,7 @@ AS_FORMULAS: dict[str, Rule] = {
     "select_and_gather_add": select_and_gather_add,
     "select_and_scatter_add": select_and_scatter_add,
     "polynomial": _written_as(horner),
+    "reciprocal": _written_as(reciprocal),
     "cholesky": _written_as(cholesky_by_columns),
     "lu": _written_as(lu_by_columns),
     "symmetric_product": _written_as(product_and_sum, "alpha", "beta"),

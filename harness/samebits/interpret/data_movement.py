@@ -37,6 +37,7 @@ STILL = frozenset(
         "device_put",
         "layout_constraint",
         "mesh_cast",
+        "multiple_of",
         "name",
         "optimization_barrier",
         "pcast",

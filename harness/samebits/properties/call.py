@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, RequestError
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.oracle import Oracle
 from samebits.programs.implementations import parameters_of, signature_text
 from samebits.programs.like import is_array
 from samebits.user_errors import one_line
@@ -194,20 +196,29 @@ class TracedProgram:
         return cls(closed, tuple(inputs), outputs, run)
 
     def executed(self, arrays: Sequence[Any]) -> list[NDArray[Any]]:
-        """Run the compiled program."""
+        """Run the compiled program; where this backend cannot, such as kernels of another one, evaluate it."""
         import jax
 
+        if self.not_run:
+            return [np.asarray(output) for output in Interpreter(Oracle(), "cpu")(self.closed, *arrays)]
         return [np.asarray(jax.device_get(output)) for output in self._compiled(*arrays)]
+
+    @functools.cached_property
+    def not_run(self) -> str:
+        """Why this backend cannot compile the program; empty where it can."""
+        try:
+            self._compiled  # noqa: B018
+        except Exception as error:
+            return one_line(error)
+        return ""
 
     @functools.cached_property
     def _compiled(self) -> Callable[..., Any]:
         import jax
 
         types = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in self.inputs]
-        options = QUICK if jax.default_backend() == "cpu" else None
-        return (
-            jax.jit(lambda *arrays: jax.tree.leaves(self.run(arrays))).lower(*types).compile(compiler_options=options)
-        )
+        program = jax.jit(lambda *arrays: jax.tree.leaves(self.run(arrays))).lower(*types)
+        return program.compile(compiler_options=QUICK if jax.default_backend() == "cpu" else None)
 
 
 def _types(leaves: Sequence[NamedArray]) -> str:

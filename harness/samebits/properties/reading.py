@@ -61,7 +61,7 @@ class Reading:
         verdict: `proved` for all values under the conditions, `refuted` by a run, or `undecided`.
         conditions: what a proof assumes.
         witness: two inputs that differ, and the output that moves; empty where none was seen.
-        reason: of `undecided`.
+        reason: of `undecided`, and why a program was not run.
         place: the equation by which a forbidden group gets in, with its line; empty where none does.
         reads: `[groups of outputs, groups of inputs]`, what the interpretation gave; None where it stopped.
         forbidden: as in the relation.
@@ -94,13 +94,13 @@ def decide(program: TracedProgram, relation: Relation, direction: str) -> Readin
         seen = _refuted(program, relation, *((suspects, COLUMNS) if suspects.any() else (relation.forbidden, CHECKED)))
     except CouldNotRun as error:
         seen, reason = None, reason or str(error)
-        if reads is not None and not suspects.any():
-            conditions = (*conditions, f"not executed: {error}")
+    if program.not_run and not reason:
+        reason = f"evaluated in float64, for it cannot run here: {program.not_run}"
     place = _place(program, relation, suspects, seen) if reads is not None and suspects.any() else ""
     verdict: Verdict = "refuted" if seen is not None else "undecided"
     if seen is None and reads is not None and not suspects.any():
         verdict = "proved"
-    if verdict == "undecided" and not reason:
+    if verdict == "undecided" and suspects.any() and reads is not None:
         out, own = (int(number) for number in np.argwhere(suspects)[0])
         words = relation.words[0](out), relation.words[1](own)
         reason = f"{words[0]} may read {words[1]}, and no run with changed inputs showed it"
@@ -110,7 +110,7 @@ def decide(program: TracedProgram, relation: Relation, direction: str) -> Readin
         verdict,
         conditions if verdict == "proved" else (),
         seen.text if seen is not None else "",
-        reason if verdict == "undecided" else "",
+        reason,
         place,
         reads,
         relation.forbidden,

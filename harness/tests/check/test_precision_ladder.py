@@ -14,6 +14,7 @@ from samebits.check.error_groups import LeafSample
 from samebits.check.evidence import LAST, SLOPE, PrecisionLadder, measure_ladder
 from samebits.check.outcome import ProgramOutputs
 from samebits.check.rounding import gather_evidence
+from samebits.interpret import control_flow
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics.bits import Leaf
@@ -24,6 +25,12 @@ from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="a kernel of its own"),)
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels stand for what cannot be interpreted: those that copy between devices, for one."""
+    monkeypatch.delitem(control_flow.CONTROL, "pallas_call")
 
 
 def plain(x: Any, *, factor: float = 2.0) -> Any:

@@ -138,8 +138,8 @@ NEWER = {"empty2", "eval_jaxpr"}
 
 
 ELSEWHERE = {"call_hi_primitive", "composite", "compute_on", "custom_linear_solve", "custom_vmap_call", "linear_call"}
-ELSEWHERE |= {"call", "remat_opt", "xla_metadata_call"}
-"""Met by `test_special_functions` and `test_composite_primitives`; `call` only older versions of jax make."""
+ELSEWHERE |= {"call", "pallas_call", "remat_opt", "xla_metadata_call"}
+"""Met by tests of special functions, composite primitives and kernels; `call` only older versions of jax make."""
 
 
 def closed(x: Any) -> Any:

@@ -29,13 +29,13 @@ def test_every_primitive_has_a_cell_in_every_domain() -> None:
     assert all(len(cells) == len(DOMAINS) and all(cells) for cells in known.values())
     for name in ("shard_map", "psum", "ragged_all_to_all", "scan", "while", "cond", "custom_vjp_call", "dot_general"):
         assert name in known
-    assert "pure_callback" not in known and "pallas_call" not in known
+    assert "pure_callback" not in known and "ffi_call" not in known
 
 
 def test_the_share_counts_what_is_not_covered() -> None:
-    found = {"sin": ["a"], "pallas_call": ["b"], "igamma": ["b", "c"], "and": ["c"]}
+    found = {"sin": ["a"], "ffi_call": ["b"], "igamma": ["b", "c"], "and": ["c"]}
     assert share.covered(found, "field") == {"sin", "igamma", "and"}
     assert share.covered(found, "rounding") == {"sin", "and"}
     text = share.sections(found)
     assert "| that the sweep produces, of 3 programs | 4 | 3 (75 %) | 3 (75 %) | 2 (50 %) |" in text
-    assert "\n- `pallas_call`: b\n" in text
+    assert "\n- `ffi_call`: b\n" in text

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.experimental import pallas
 
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Type
@@ -25,13 +24,6 @@ Function = Callable[..., Any]
 X = np.random.default_rng(5).uniform(0.3, 2, (4, 4)).astype(np.float32)
 
 
-def in_pallas(x: Any) -> Any:
-    def kernel(x: Any, out: Any) -> None:
-        out[...] = x[...] * 2
-
-    return pallas.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
-
-
 def in_a_scan(x: Any) -> Any:
     """A reduction whose result depends on the order."""
     half = np.float32(0.5)
@@ -45,7 +37,6 @@ def in_a_reference(x: Any) -> Any:
 
 
 UNKNOWN: dict[str, Function] = {
-    "pallas_call": in_pallas,
     "pure_callback": lambda x: jax.pure_callback(np.sin, x, x),
     "reduce": in_a_scan,
 }

@@ -40,7 +40,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "functions": Weight(9, 1_800, "run_compiled"),
     "hlo": Weight(16, 2_990, "comparisons of a TPU's sorts are keys, which fields decide"),
     "host": Weight(29, 4_090, "a limit of time, and memory that is kept for large arrays"),
-    "interpret": Weight(60, 15_430, "the domain of dependence: which inputs each element is computed from"),
+    "interpret": Weight(61, 15_510, "the domain of dependence; Pallas kernels as programs"),
     "numerics": Weight(7, 730),
     "programs": Weight(18, 4_200),
     "properties": Weight(13, 3_430, "properties in a declaration and of a command, as findings"),

@@ -1,0 +1,204 @@
+"""Pallas kernels in the domains: honest ones are the formulas of plain code, and wrong ones are not."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+import samebits
+from samebits.errors import NotCovered
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.kernels import without_references
+from samebits.interpret.oracle import Oracle
+
+Array = Any
+X = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
+W = np.random.default_rng(1).standard_normal((16, 8)).astype(np.float32)
+ROWS = np.array([3, 0, 2, 1], np.int32)
+
+
+def called(kernel: Callable[..., None], shape: tuple[int, ...], **options: Any) -> Callable[..., Array]:
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(shape, jnp.float32), **options)
+
+
+def scaled(x: Array, factor: float = 2.0, blocks: int = 2, turned: bool = False) -> Array:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...] * factor
+
+    last = blocks - 1
+    spec = pl.BlockSpec((4, 16), lambda i: (last - i if turned else i, 0))
+    return called(kernel, (8, 16), grid=(blocks,), in_specs=[spec], out_specs=pl.BlockSpec((4, 16), lambda i: (i, 0)))(
+        x
+    )
+
+
+def matmul(x: Array, w: Array, start: bool = True, chunks: int = 4) -> Array:
+    def kernel(x_ref: Any, w_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        @pl.when(pl.program_id(1) == 0 if start else False)
+        def _() -> None:
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        sum_ref[...] += jnp.dot(x_ref[...], w_ref[...])
+
+        @pl.when(pl.program_id(1) == chunks - 1)
+        def _() -> None:
+            out_ref[...] = sum_ref[...]
+
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=0,
+        grid=(2, chunks),
+        in_specs=[pl.BlockSpec((4, 4), lambda i, k: (i, k)), pl.BlockSpec((4, 8), lambda i, k: (k, 0))],
+        out_specs=pl.BlockSpec((4, 8), lambda i, k: (i, 0)),
+        scratch_shapes=[pltpu.VMEM((4, 8), jnp.float32)],
+    )
+    return called(kernel, (8, 8), grid_spec=grid)(x, w)
+
+
+def chosen_rows(rows: Array, x: Array, next_row: bool = False) -> Array:
+    """Blocks of two rows, in an order that is prefetched."""
+
+    def kernel(rows_ref: Any, x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...]
+
+    def place(i: Any, rows_ref: Any) -> tuple[Any, int]:
+        return rows_ref[(i + 1) % 4 if next_row else i], 0
+
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(4,),
+        in_specs=[pl.BlockSpec((2, 16), place)],
+        out_specs=pl.BlockSpec((2, 16), lambda i, rows_ref: (i, 0)),
+    )
+    return called(kernel, (8, 16), grid_spec=grid)(rows, x)
+
+
+def softmax(x: Array, off: int = 0) -> Array:
+    """Row by row in two blocks of keys, with a running maximum and sum."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        def block(number: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            top, total = carry
+            scores = x_ref[:, pl.ds(number * 8, 8)]
+            higher = jnp.maximum(top, scores.max(-1, keepdims=True))
+            return higher, total * jnp.exp(top - higher) + jnp.exp(scores - higher).sum(-1, keepdims=True)
+
+        start = jnp.full((8, 1), -jnp.inf), jnp.zeros((8, 1))
+        top, total = jax.lax.fori_loop(0, 2 - off, block, start)
+        out_ref[...] = jnp.exp(x_ref[...] - top) / total
+
+    return called(kernel, (8, 16))(x)
+
+
+def masked_sum(x: Array, limit: int = 10) -> Array:
+    """Sums of the first ten of sixteen elements, by loads with a mask."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        lane = jnp.arange(16)
+        row = pltpu.load(x_ref, mask=jnp.broadcast_to(lane < limit, (8, 16)))
+        out_ref[...] = jnp.where(lane < limit, row, 0.0).sum(-1, keepdims=True)
+
+    return called(kernel, (8, 1))(x)
+
+
+def differentiable(x: Array, factor: float = 2.0) -> Array:
+    """A square by a kernel, whose gradient is another kernel."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...] * x_ref[...]
+
+    def backward_kernel(x_ref: Any, g_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = factor * x_ref[...] * g_ref[...]
+
+    @jax.custom_vjp
+    def square(x: Array) -> Array:
+        return called(kernel, x.shape)(x)
+
+    def backward(x: Array, cotangent: Array) -> tuple[Array]:
+        return (called(backward_kernel, x.shape)(x, cotangent),)
+
+    square.defvjp(lambda x: (square(x), x), backward)
+    return square(x)
+
+
+Case = tuple[Callable[..., Array], Callable[..., Array], tuple[Array, ...]]
+PLAIN: dict[str, Case] = {
+    "scaled": (lambda x: 2 * x, scaled, (X,)),
+    "matmul": (lambda x, w: x @ w, matmul, (X, W)),
+    "rows": (lambda rows, x: x.reshape(4, 2, 16)[rows].reshape(8, 16), chosen_rows, (ROWS, X)),
+    "softmax": (lambda x: jax.nn.softmax(x, -1), softmax, (X,)),
+    "masked sum": (lambda x: x[:, :10].sum(-1, keepdims=True), masked_sum, (X,)),
+    "differentiable": (lambda x: x * x, differentiable, (X,)),
+}
+"""Plain code, a kernel, and arrays."""
+
+FAULTS: dict[str, tuple[str, Callable[..., Array]]] = {
+    "another factor": ("scaled", functools.partial(scaled, factor=2.0002)),
+    "blocks in another order": ("scaled", functools.partial(scaled, turned=True)),
+    "a block that no step writes": ("scaled", functools.partial(scaled, blocks=1)),
+    "a sum that starts with what was never written": ("matmul", functools.partial(matmul, start=False)),
+    "a chunk too few": ("matmul", functools.partial(matmul, chunks=3)),
+    "the next row": ("rows", functools.partial(chosen_rows, next_row=True)),
+    "half of the keys": ("softmax", functools.partial(softmax, off=1)),
+    "a lane too many": ("masked sum", functools.partial(masked_sum, limit=11)),
+    "another gradient": ("differentiable", functools.partial(differentiable, factor=2.0002)),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_an_honest_kernel_is_its_plain_form(name: str) -> None:
+    plain, kernel, arrays = PLAIN[name]
+    shown = samebits.prove(plain, kernel, *arrays, gradients=name == "differentiable")
+    assert shown.verdict in ("proved", "rounding"), shown
+    assert shown.ok, shown
+    if name == "differentiable":
+        assert {leaf.place.direction for leaf in shown.leaves} == {"forward", "gradient"}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_kernel_is_never_proved(name: str) -> None:
+    case, kernel = FAULTS[name]
+    plain, _, arrays = PLAIN[case]
+    shown = samebits.prove(plain, kernel, *arrays, gradients=case == "differentiable")
+    assert not shown.ok, shown
+    unwritten = "never written" in name or "no step writes" in name
+    assert shown.verdict == ("error" if unwritten else "different"), shown
+    if unwritten:
+        assert "NaN" in str(shown)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_interpretation_is_what_the_kernel_computes(name: str) -> None:
+    plain, kernel, arrays = PLAIN[name]
+    (value,) = Interpreter(Oracle(), "cpu")(jax.make_jaxpr(kernel)(*arrays), *arrays)
+    assert np.allclose(value, plain(*arrays), rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_kernel_reads_is_followed() -> None:
+    assert samebits.batch_rows(lambda x: softmax(x), X, gradient=False).ok
+    shown = samebits.batch_rows(lambda x: scaled(x, turned=True), X, gradient=False)
+    assert shown.verdict == "refuted"
+    assert "evaluated in float64, for it cannot run here" in repr(shown)
+
+
+def test_a_kernel_that_needs_a_device_is_named() -> None:
+    def kernel(x_ref: Any, out_ref: Any, semaphore: Any) -> None:
+        copy = pltpu.make_async_remote_copy(x_ref, out_ref, semaphore, semaphore, device_id=(1,))
+        copy.start()
+        copy.wait()
+
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=0,
+        grid=(1,),
+        in_specs=[pl.BlockSpec((8, 16), lambda i: (0, 0))],
+        out_specs=pl.BlockSpec((8, 16), lambda i: (0, 0)),
+        scratch_shapes=[pltpu.SemaphoreType.DMA],
+    )
+    program = jax.make_jaxpr(called(kernel, (8, 16), grid_spec=grid))(X)
+    with pytest.raises(NotCovered, match="pallas_call"):
+        without_references(program.eqns[0])
