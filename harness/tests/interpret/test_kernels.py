@@ -1,6 +1,7 @@
 """Pallas kernels in the domains: honest ones are the formulas of plain code, and wrong ones are not."""
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -184,6 +185,12 @@ def test_what_a_kernel_reads_is_followed() -> None:
     shown = samebits.batch_rows(lambda x: scaled(x, turned=True), X, gradient=False)
     assert shown.verdict == "refuted"
     assert "evaluated in float64, for it cannot run here" in repr(shown)
+
+
+def test_a_jax_without_an_interpretation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax._src.pallas.hlo_interpreter", None)
+    with pytest.raises(NotCovered, match="this jax has no interpretation of kernels"):
+        without_references(jax.make_jaxpr(scaled)(X).eqns[0])
 
 
 def test_a_kernel_that_needs_a_device_is_named() -> None:
