@@ -105,7 +105,7 @@ DATA_WITH_JAX = ("schema/meshes", "schema/argument_trees")
 """Data that builds a jax object on demand."""
 
 PRIVATE_JAX = ("interpret/kernels",)
-"""Modules that import what is private to jax, because there is no public name for it, and do without where it is gone."""
+"""Modules that import what is private to jax, for which there is no public name, and do without where it is gone."""
 
 LOADING = "host/loading"
 TABLE = "rooms"
