@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.oracle import Oracle
 from samebits.programs.implementations import parameters_of, signature_text
 from samebits.programs.like import is_array
 from samebits.user_errors import one_line
@@ -200,6 +198,9 @@ class TracedProgram:
         import jax
 
         if self.not_run:
+            from samebits.interpret.interpreter import Interpreter  # here, because it starts jax
+            from samebits.interpret.oracle import Oracle
+
             return [np.asarray(output) for output in Interpreter(Oracle(), "cpu")(self.closed, *arrays)]
         return [np.asarray(jax.device_get(output)) for output in self._compiled(*arrays)]
 

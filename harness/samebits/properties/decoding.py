@@ -21,7 +21,6 @@ from samebits.interpret.equation import Array
 from samebits.numerics.bits import witness_at
 from samebits.numerics.difference_kinds import element_bits
 from samebits.programs.implementations import parameters_of
-from samebits.properties.row_movement import float64_outputs
 from samebits.schema.difference import Witness
 from samebits.user_errors import one_line
 
@@ -328,6 +327,8 @@ class _Sides:
 
         leaves, sides = jax.tree.leaves(args), (self.full, self.decoded)
         try:
+            from samebits.properties.row_movement import float64_outputs  # here, because it starts jax
+
             wide = [float64_outputs(jax.make_jaxpr(side)(*args), leaves) for side in sides]
         except NotCovered:  # the judge finds what executing them shows
             return []

@@ -14,7 +14,6 @@ from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.dependence.domain import Cut, DependenceDomain
 from samebits.interpret.dependence.value import Dependent, opened
 from samebits.interpret.equation import Type, type_of
-from samebits.interpret.interpreter import Interpreter
 from samebits.properties.call import NamedArray, TracedProgram
 from samebits.user_errors import one_line
 
@@ -125,6 +124,8 @@ def _interpreted(
     program: TracedProgram, relation: Relation, cut: Cut | None = None
 ) -> tuple[DependenceDomain, NDArray[np.bool_]]:
     """Return the domain after one interpretation, and which groups each group of outputs may read."""
+    from samebits.interpret.interpreter import Interpreter  # here, because it starts jax
+
     domain = DependenceDomain(relation.forbidden.shape[1], cut)
     args = [
         _argument(domain, leaf, relation.inputs.get(number), relation.constants.get(number))

@@ -190,7 +190,7 @@ def test_what_a_kernel_reads_is_followed() -> None:
 def test_a_jax_without_an_interpretation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax._src.pallas.hlo_interpreter", None)
     with pytest.raises(NotCovered, match="this jax has no interpretation of kernels"):
-        without_references(jax.make_jaxpr(scaled)(X).eqns[0])
+        without_references(jax.make_jaxpr(lambda x: scaled(x, 3.0))(X).eqns[0])
 
 
 def test_a_kernel_that_needs_a_device_is_named() -> None:
