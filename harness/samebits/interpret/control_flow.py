@@ -51,7 +51,7 @@ def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
     """The branch that the predicate chooses."""
     which, *operands = values
     branches = eqn.params["branches"]
-    if isinstance(interpreter.domain, JoiningDomain) and not _is_known(which):
+    if not _is_known(which) and isinstance(interpreter.domain, JoiningDomain):
         outcomes = [interpreter.closed(branch, operands, axes) for branch in branches]
         return interpreter.domain.either(Step.of(eqn), which, outcomes)
     chosen = _predicate(interpreter, eqn, which, 0, len(branches) - 1)
@@ -75,7 +75,7 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
     test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
     while True:
         (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
-        if isinstance(interpreter.domain, JoiningDomain) and not _is_known(more):
+        if not _is_known(more) and isinstance(interpreter.domain, JoiningDomain):
             return _any_number_of_times(interpreter, interpreter.domain, eqn, (test, body, carry), axes)
         if np.shape(more):
             running = _running(interpreter, eqn, more)
