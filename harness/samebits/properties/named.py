@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -343,6 +345,7 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
     Raises:
         RequestError: as for `gradient_stops`.
     """
+    begin = time.perf_counter()
     call, numbers, program = _gradient_of(function, args, keywords, param)
     values = program.executed([leaf.array for leaf in program.inputs])
     readings = []
@@ -361,6 +364,7 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
             readings.append(
                 Reading("gradient", claim, "undecided", reason=f"all elements of {name} are zero in one run")
             )
+    readings[0] = replace(readings[0], seconds=time.perf_counter() - begin)
     return PropertyOutcome(name="gradient_reaches", function=call.name, readings=tuple(readings))
 
 
