@@ -43,7 +43,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "interpret": Weight(61, 15_510, "the domain of dependence; Pallas kernels as programs"),
     "numerics": Weight(7, 730),
     "programs": Weight(18, 4_200),
-    "properties": Weight(13, 3_430, "properties in a declaration and of a command, as findings"),
+    "properties": Weight(13, 3_440, "properties in a declaration and of a command, as findings"),
     "prove": Weight(7, 1_550),
     "report": Weight(41, 10_100),
     "schema": Weight(31, 4_955, "properties as data"),
