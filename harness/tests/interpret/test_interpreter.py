@@ -72,8 +72,8 @@ def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed
     check(jax.grad(loss, (0, 1)), *drawn(seed)[:2])
 
 
-ELSEWHERE = {"pvary", "reshard", "sharding_constraint", "empty", "empty2", *special_functions.SPECIAL}
-"""Met by `test_collectives`, `test_control_flow`, `test_special_functions`, `test_composite_primitives`."""
+ELSEWHERE = {"multiple_of", "pvary", "reshard", "sharding_constraint", "empty", "empty2", *special_functions.SPECIAL}
+"""Met by tests of kernels, collectives, control flow, special functions and composite primitives."""
 
 
 def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:

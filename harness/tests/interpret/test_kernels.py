@@ -85,7 +85,7 @@ def softmax(x: Array, off: int = 0) -> Array:
     def kernel(x_ref: Any, out_ref: Any) -> None:
         def block(number: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             top, total = carry
-            scores = x_ref[:, pl.ds(number * 8, 8)]
+            scores = x_ref[:, pl.ds(pl.multiple_of(number * 8, 8), 8)]
             higher = jnp.maximum(top, scores.max(-1, keepdims=True))
             return higher, total * jnp.exp(top - higher) + jnp.exp(scores - higher).sum(-1, keepdims=True)
 

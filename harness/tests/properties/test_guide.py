@@ -1,4 +1,4 @@
-"""The guide `what_it_reads.md`: each block prints what the page shows, but for numbers, times and places."""
+"""The guides `what_it_reads.md` and `two_functions.md`: blocks print what the pages show, but for numbers."""
 
 import contextlib
 import io
@@ -11,14 +11,14 @@ import pytest
 from tests.bisect.test_walkthrough import unlike
 from tests.project.pages import DOCS, Block, blocks
 
-GUIDE = DOCS / "guides" / "what_it_reads.md"
+GUIDES = [DOCS / "guides" / name for name in ("what_it_reads.md", "two_functions.md")]
 HERE = f"harness/tests/properties/{Path(__file__).name}"
 
 
 def shown() -> Iterator[tuple[Block, Block]]:
-    """Yield the outputs of the page with the code before each."""
+    """Yield the outputs of the pages with the code before each."""
     code = None
-    for block in blocks(GUIDE.read_text(encoding="utf-8"), GUIDE.name):
+    for block in (block for page in GUIDES for block in blocks(page.read_text(encoding="utf-8"), page.name)):
         if block.language == "python":
             code = block
         elif block.mark("run by") == HERE:
