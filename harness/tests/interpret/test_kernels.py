@@ -1,6 +1,7 @@
 """Pallas kernels in the domains: honest ones are the formulas of plain code, and wrong ones are not."""
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -178,6 +179,61 @@ def test_the_interpretation_is_what_the_kernel_computes(name: str) -> None:
     plain, kernel, arrays = PLAIN[name]
     (value,) = Interpreter(Oracle(), "cpu")(jax.make_jaxpr(kernel)(*arrays), *arrays)
     assert np.allclose(value, plain(*arrays), rtol=1e-5, atol=1e-6)
+
+
+def attention(q: Array, k: Array, v: Array, causal: bool = False, scale: float = 1.0) -> Array:
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q * scale, k)
+    if causal:
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+    return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)
+
+
+def rms(x: Array, w: Array) -> Array:
+    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w
+
+
+def centred(x: Array, w: Array, b: Array) -> Array:
+    x = x - x.mean(-1, keepdims=True)
+    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w + b
+
+
+def drawn(*shapes: tuple[int, ...]) -> tuple[Array, ...]:
+    rng = np.random.default_rng(2)
+    return tuple((0.1 * rng.standard_normal(shape)).astype(np.float32) for shape in shapes)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
+@pytest.mark.parametrize("name", ["flash", "causal flash", "another scale", "rms_norm", "layer_norm"])
+def test_kernels_of_jax_are_their_plain_forms(name: str) -> None:
+    """Forward and gradient: flash attention for TPUs in blocks, and norms for GPUs."""
+    from jax.experimental.pallas.ops.gpu import layer_norm, rms_norm
+    from jax.experimental.pallas.ops.tpu import flash_attention
+
+    heads = drawn(*[(1, 1, 256, 128)] * 3)
+    sizes = dict.fromkeys(inspect.signature(flash_attention.BlockSizes).parameters, 128) | {"block_b": 1}
+    flash = functools.partial(flash_attention.flash_attention, block_sizes=flash_attention.BlockSizes(**sizes))
+    causal = name == "causal flash"
+    cases: dict[str, Case] = {
+        "rms_norm": (
+            rms,
+            lambda x, w: rms_norm.rms_norm(x, w, jnp.zeros_like(w), interpret=True),
+            drawn((2, 4, 16), (16,)),
+        ),
+        "layer_norm": (
+            centred,
+            lambda x, w, b: layer_norm.layer_norm(x, w, b, interpret=True),
+            drawn((2, 4, 16), (16,), (16,)),
+        ),
+    }
+    scale = 1.0001 if name == "another scale" else 1.0
+    by_heads = functools.partial(attention, causal=causal, scale=scale), functools.partial(flash, causal=causal), heads
+    plain, kernel, arrays = cases.get(name, by_heads)
+    shown = samebits.prove(plain, kernel, *arrays)
+    assert shown.verdict == ("different" if name == "another scale" else "rounding"), shown
+    assert len({leaf.place.leaf for leaf in shown.leaves}) == 1 + len(arrays)
+    if name == "causal flash":
+        assert samebits.causal(kernel, *arrays, axis=2).ok
 
 
 def test_what_a_kernel_reads_is_followed() -> None:
