@@ -203,7 +203,7 @@ def drawn(*shapes: tuple[int, ...]) -> tuple[Array, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning", "ignore:.*tokamax:DeprecationWarning")
 @pytest.mark.parametrize("name", ["flash", "causal flash", "another scale", "rms_norm", "layer_norm"])
 def test_kernels_of_jax_are_their_plain_forms(name: str) -> None:
     """Forward and gradient: flash attention for TPUs in blocks, and norms for GPUs."""
