@@ -2,7 +2,7 @@
 
 jax's own interpretation of kernels writes them so. It evaluates the steps of a grid in their order, whatever the device
 may do at the same time: two steps that write one place are not seen. What was never written, and what lies outside of
-an array, is NaN or the smallest integer, which shows in every result that reads it.
+an array, is NaN, the smallest integer or false: of floats it shows in every result that reads it.
 """
 
 from __future__ import annotations

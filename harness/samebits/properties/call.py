@@ -54,7 +54,48 @@ QUICK: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_llvm
 """Options of a CPU's compiler: what a program reads is the same however it is compiled."""
 
 
-class Call:
+class FlatCall:
+    """A function as one of its arrays alone; what is not an array is passed on as it is.
+
+    Args:
+        function: of any pytrees of arrays.
+        args, keywords: what it is called with.
+
+    Raises:
+        RequestError: it is not a function.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        import jax
+
+        if not callable(function):
+            raise RequestError(f"the first argument is {type(function).__name__}; expected a function")
+        self.function = function
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        top = _positional(function, len(args))
+        paths, self._structure = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
+        self._leaves = [leaf for _, leaf in paths]
+        self._places = [number for number, leaf in enumerate(self._leaves) if is_array(leaf)]
+        self.arrays = [self._leaves[place] for place in self._places]
+        self.names = tuple(_leaf_name(paths[place][0], top) for place in self._places)
+
+    @property
+    def listed(self) -> str:
+        """The names of all arrays, for a message."""
+        return ", ".join(self.names)
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """Return the outputs of the function on these arrays."""
+        import jax
+
+        leaves = list(self._leaves)
+        for place, array in zip(self._places, arrays, strict=True):
+            leaves[place] = array
+        args, keywords = jax.tree.unflatten(self._structure, leaves)
+        return self.function(*args, **keywords)
+
+
+class Call(FlatCall):
     """A function with the arguments of one call.
 
     Args:
@@ -73,30 +114,14 @@ class Call:
         keywords: Mapping[str, Any],
         exactly: Sequence[str] = (),
     ) -> None:
-        import jax
-
-        if not callable(function):
-            raise RequestError(f"the first argument is {type(function).__name__}; expected a function")
-        self.function = function
-        self.name = str(getattr(function, "__name__", type(function).__name__))
-        named = dict(zip(_positional(function, len(args)), args, strict=True)) | dict(keywords)
-        paths, self._structure = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
-        self._leaves = [leaf for _, leaf in paths]
-        self._places = [number for number, leaf in enumerate(self._leaves) if is_array(leaf)]
-        top = [*named]
-        self.inputs = tuple(
-            _input(_leaf_name(paths[place][0], top, len(args)), self._leaves[place], exactly) for place in self._places
-        )
-        if not self.inputs:
+        super().__init__(function, args, keywords)
+        if not self.arrays:
             raise RequestError(f"{self.name}{signature_text(function)}: no array among the arguments; give arrays")
+        named = zip(self.names, self.arrays, strict=True)
+        self.inputs = tuple(_input(name, array, exactly) for name, array in named)
         unknown = [name for name in exactly if not any(_is_of(leaf.name, name) for leaf in self.inputs)]
         if unknown:
-            raise RequestError(f"exactly= names '{unknown[0]}'; the arrays are {self.names}")
-
-    @property
-    def names(self) -> str:
-        """The names of all arrays, for a message."""
-        return ", ".join(leaf.name for leaf in self.inputs)
+            raise RequestError(f"exactly= names '{unknown[0]}'; the arrays are {self.listed}")
 
     def selected(self, option: str, names: Sequence[str]) -> tuple[int, ...]:
         """Return the numbers of the arrays that are named, or lie in arguments that are named.
@@ -107,18 +132,8 @@ class Call:
         names = (names,) if isinstance(names, str) else names
         for name in names:
             if not any(_is_of(leaf.name, name) for leaf in self.inputs):
-                raise RequestError(f"{option} names '{name}'; the arrays are {self.names}")
+                raise RequestError(f"{option} names '{name}'; the arrays are {self.listed}")
         return tuple(n for n, leaf in enumerate(self.inputs) if any(_is_of(leaf.name, name) for name in names))
-
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """Return the outputs of the function on these arrays."""
-        import jax
-
-        leaves = list(self._leaves)
-        for place, array in zip(self._places, arrays, strict=True):
-            leaves[place] = array
-        args, keywords = jax.tree.unflatten(self._structure, leaves)
-        return self.function(*args, **keywords)
 
     @functools.cached_property
     def forward(self) -> TracedProgram:
@@ -235,7 +250,7 @@ def _positional(function: Callable[..., Any], count: int) -> list[str]:
     return [names[n] if n < len(names) else f"{rest}{n - len(names)}" for n in range(count)]
 
 
-def _leaf_name(path: Sequence[Any], top: Sequence[str], count: int) -> str:
+def _leaf_name(path: Sequence[Any], top: Sequence[str]) -> str:
     """Return the name of an array: that of its argument, and its path in it with dots."""
     import jax
 

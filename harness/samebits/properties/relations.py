@@ -138,7 +138,7 @@ def asked_inputs(
     floats = tuple(number for number in alike if call.inputs[number].is_float and not call.inputs[number].exact)
     if not alike:
         words = " or ".join(str([*shape]) for shape in shapes)
-        raise RequestError(f"no array begins with the shape {words}; name in on= what must not be read: {call.names}")
+        raise RequestError(f"no array begins with the shape {words}; name in on= what must not be read: {call.listed}")
     return floats or tuple(alike[:1])
 
 

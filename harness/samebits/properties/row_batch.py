@@ -11,8 +11,7 @@ import numpy as np
 
 from samebits.errors import NotCovered, RequestError
 from samebits.interpret.equation import Array, is_key
-from samebits.programs.implementations import parameters_of
-from samebits.programs.like import is_array
+from samebits.properties.call import FlatCall
 from samebits.user_errors import one_line
 
 CANDIDATES = 6
@@ -93,71 +92,26 @@ def row_axis(shape: Sequence[int], other: Sequence[int], sizes: tuple[int, int])
     raise NotCovered(f"shapes {list(shape)} and {list(other)} at batches of {sizes[0]} and {sizes[1]}")
 
 
-class FlatCall:
-    """A function as one of its arrays alone: what is not an array is held, and outputs are a flat list.
-
-    Args:
-        f: the function.
-        args, keywords: what it is called with.
-    """
-
-    def __init__(self, f: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-        import jax
-
-        self._f = f
-        paths, self._structure = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
-        self._leaves = [leaf for _, leaf in paths]
-        self._places = [at for at, leaf in enumerate(self._leaves) if is_array(leaf)]
-        self.arrays = [self._leaves[at] for at in self._places]
-        names = [
-            parameter.name for parameter in parameters_of(f) or () if parameter.kind is not parameter.VAR_POSITIONAL
-        ]
-        self.names = [_leaf_name(paths[at][0], names) for at in self._places]
-        self.outputs: tuple[str, ...] = ()
-
-    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the outputs, whose names are then in `outputs`."""
-        import jax
-
-        leaves = list(self._leaves)
-        for at, array in zip(self._places, arrays, strict=True):
-            leaves[at] = array
-        args, keywords = jax.tree.unflatten(self._structure, leaves)
-        paths = jax.tree_util.tree_leaves_with_path(self._f(*args, **keywords))
-        self.outputs = tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths)
-        return [jax.numpy.asarray(leaf) for _, leaf in paths]
-
-
-def _leaf_name(path: Sequence[Any], names: Sequence[str]) -> str:
-    """Return an array of a call by the name of its argument and its path with dots, such as `cache.k`."""
-    import jax
-
-    kind, argument, *inner = path
-    name = argument.key if kind.idx else dict(enumerate(names)).get(argument.idx, f"args[{argument.idx}]")
-    return ".".join([name, jax.tree_util.keystr(tuple(inner), simple=True, separator=".")] if inner else [name])
-
-
 class RowBatch:
     """A function and the arrays of one batch.
 
     Args:
-        name: of the function.
         call: the function and its arrays.
         axis: along which rows lie.
         chosen: which arrays have rows, by their places.
         other: another size of the batch, which the function takes.
     """
 
-    def __init__(self, name: str, call: FlatCall, axis: int, chosen: frozenset[int], other: int) -> None:
+    def __init__(self, call: FlatCall, axis: int, chosen: frozenset[int], other: int) -> None:
         import jax
 
-        self.name, self._call, self._axis, self._chosen = name, call, axis, chosen
+        self.name, self._call, self._axis, self._chosen = call.name, call, axis, chosen
+        self.outputs = tuple[str, ...]()
         self.size = int(call.arrays[min(chosen)].shape[axis])
         self.whole = BatchChange("the batch itself", tuple(range(self.size)), tuple(range(self.size)))
         self.other = BatchChange("", tuple(at % self.size for at in range(other)), ())
-        self._jitted, self._mapped = jax.jit(call), jax.jit(self._one_by_one)
-        own, grown = (jax.eval_shape(call, self.arrays(change)) for change in (self.whole, self.other))
-        self.outputs = call.outputs
+        self._jitted, self._mapped = jax.jit(self._flat), jax.jit(self._one_by_one)
+        own, grown = (jax.eval_shape(self._flat, self.arrays(change)) for change in (self.whole, self.other))
         self.axes: list[RowAxis | None] = []
         self.notes: list[str] = []
         for output, first, second in zip(self.outputs, own, grown, strict=True):
@@ -169,6 +123,14 @@ class RowBatch:
                 self.notes.append(f"{output} {list(first.shape)} has no axis of the batch, and is not compared")
         if all(each is None for each in self.axes):
             raise RequestError(f"'{self.name}': no output has an axis of the batch; there are no rows to compare")
+
+    def _flat(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the outputs, whose names are then in `outputs`."""
+        import jax
+
+        paths = jax.tree_util.tree_leaves_with_path(self._call.run(arrays))
+        self.outputs = tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths)
+        return [jax.numpy.asarray(leaf) for _, leaf in paths]
 
     def arrays(self, change: BatchChange) -> list[Any]:
         """Return the arguments of a changed batch."""
@@ -204,7 +166,7 @@ class RowBatch:
             alone = [
                 jax.numpy.expand_dims(rows[at], self._axis) if at in rows else array for at, array in enumerate(arrays)
             ]
-            return self._call(alone)
+            return self._flat(alone)
 
         stacked = jax.lax.map(of_row, {at: jax.numpy.moveaxis(arrays[at], self._axis, 0) for at in self._chosen})
         outputs = []
@@ -222,7 +184,7 @@ class RowBatch:
         import jax
 
         arrays = self.arrays(change)
-        return jax.make_jaxpr(self._call)(arrays), arrays
+        return jax.make_jaxpr(self._flat)(arrays), arrays
 
     def changes(self, sizes: Sequence[int]) -> Iterator[BatchChange]:
         """Yield the batches to try: of other sizes, with rows elsewhere, among other rows, and padded."""
@@ -254,9 +216,8 @@ def row_batch(
     Raises:
         RequestError: a name is not of an array, sizes differ, or the function takes no batch of another size.
     """
-    if not callable(f):
-        raise RequestError(f"the first argument is {type(f).__name__}; expected a function, and then its arguments")
-    call, name = FlatCall(f, args, keywords), getattr(f, "__name__", type(f).__name__)
+    call = FlatCall(f, args, keywords)
+    name = call.name
     if not call.arrays:
         raise RequestError(f"'{name}' is called with no array; expected arrays with one entry for each row of a batch")
     tried = [_named(call, rows, axis)] if rows else list(_with_first_size(call, axis, name))
@@ -267,7 +228,7 @@ def row_batch(
             if other in (0, size):
                 continue
             try:
-                return RowBatch(name, call, axis, chosen, other)
+                return RowBatch(call, axis, chosen, other)
             except RequestError:
                 raise
             except Exception as error:  # of the user's function, traced with a batch of another size
@@ -289,7 +250,7 @@ def _named(call: FlatCall, rows: Sequence[str], axis: int) -> frozenset[int]:
             if name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
         }
         if not matching:
-            raise RequestError(f"rows={pattern!r}: there is no such array; the arrays are {', '.join(call.names)}")
+            raise RequestError(f"rows={pattern!r}: there is no such array; the arrays are {call.listed}")
         chosen |= matching
     sizes = {call.names[at]: _size(call.arrays[at], axis) for at in sorted(chosen)}
     if len(set(sizes.values())) > 1 or None in sizes.values():

@@ -80,6 +80,14 @@ def chosen_rows(rows: Array, x: Array, next_row: bool = False) -> Array:
     return called(kernel, (8, 16), grid_spec=grid)(rows, x)
 
 
+def block_sums(x: Array, rows: int = 4) -> Array:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...].sum(0, keepdims=True)
+
+    spec, out = pl.BlockSpec((rows, 16), lambda i: (i, 0)), pl.BlockSpec((1, 16), lambda i: (i, 0))
+    return called(kernel, (2, 16), grid=(2,), in_specs=[spec], out_specs=out)(x)
+
+
 def softmax(x: Array, off: int = 0) -> Array:
     """Row by row in two blocks of keys, with a running maximum and sum."""
 
@@ -133,6 +141,7 @@ PLAIN: dict[str, Case] = {
     "scaled": (lambda x: 2 * x, scaled, (X,)),
     "matmul": (lambda x, w: x @ w, matmul, (X, W)),
     "rows": (lambda rows, x: x.reshape(4, 2, 16)[rows].reshape(8, 16), chosen_rows, (ROWS, X)),
+    "block sums": (lambda x: x.reshape(2, 4, 16).sum(1), block_sums, (X,)),
     "softmax": (lambda x: jax.nn.softmax(x, -1), softmax, (X,)),
     "masked sum": (lambda x: x[:, :10].sum(-1, keepdims=True), masked_sum, (X,)),
     "differentiable": (lambda x: x * x, differentiable, (X,)),
@@ -172,6 +181,15 @@ def test_a_wrong_kernel_is_never_proved(name: str) -> None:
     assert shown.verdict == ("error" if unwritten else "different"), shown
     if unwritten:
         assert "NaN" in str(shown)
+
+
+def test_a_block_that_sticks_out_is_never_proved() -> None:
+    def plain(x: Array) -> Array:
+        return jnp.stack([x[:5].sum(0), x[5:].sum(0)])
+
+    shown = samebits.prove(plain, functools.partial(block_sums, rows=5), X, gradients=False)
+    assert shown.verdict == "error", shown
+    assert "NaN" in str(shown)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -241,6 +259,15 @@ def test_what_a_kernel_reads_is_followed() -> None:
     shown = samebits.batch_rows(lambda x: scaled(x, turned=True), X, gradient=False)
     assert shown.verdict == "refuted"
     assert "evaluated in float64, for it cannot run here" in repr(shown)
+
+
+@pytest.mark.filterwarnings("ignore:.*tokamax:DeprecationWarning")
+def test_lanes_that_a_mask_leaves_out_may_lie_outside() -> None:
+    from jax.experimental.pallas.ops.gpu import rms_norm
+
+    plain, kernel = rms, lambda x, w: rms_norm.rms_norm(x, w, jnp.zeros_like(w), interpret=True)
+    shown = samebits.prove(plain, kernel, *drawn((2, 4, 16), (16,)), gradients=False)
+    assert shown.ok, shown
 
 
 def test_a_jax_without_an_interpretation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
