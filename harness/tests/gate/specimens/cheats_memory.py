@@ -1,6 +1,5 @@
 """Kernels that read what nothing wrote, leave what they should write, or write what is not theirs."""
 
-import functools
 from typing import Any
 
 import jax
@@ -20,7 +19,7 @@ def _summed(a: Array, b: Array, kernel: Any, semantics: tuple[Any, ...] = ("arbi
     shape = a.shape[0], b.shape[1]
     return pl.pallas_call(
         kernel,
-        grid=(a.shape[1] // 128,),
+        grid=(pl.cdiv(a.shape[1], 128),),
         in_specs=[pl.BlockSpec((shape[0], 128), lambda k: (0, k)), pl.BlockSpec((128, shape[1]), lambda k: (k, 0))],
         out_specs=pl.BlockSpec(shape, lambda k: (0, 0)),
         out_shape=jax.ShapeDtypeStruct(shape, a.dtype),
@@ -57,6 +56,20 @@ def parallel_sum(a: Array, b: Array) -> Array:
     return _summed(a, b, kernel, ("parallel",))
 
 
+def padding_counted(a: Array, b: Array) -> Array:
+    """Blocks that need not divide the summed axis, without a mask."""
+
+    def kernel(a: Any, b: Any, o: Any, acc: Any) -> None:
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            acc[...] = jnp.zeros_like(acc)
+
+        acc[...] += jnp.dot(a[...], b[...], precision="highest")
+        o[...] = acc[...]
+
+    return _summed(a, b, kernel)
+
+
 def last_block_not_written(x: Array) -> Array:
     def kernel(x: Any, o: Any) -> None:
         @pl.when(pl.program_id(0) < pl.num_programs(0) - 1)
@@ -86,9 +99,12 @@ def rows_outside(x: Array, w: Array) -> Array:
     """Windows that begin before the array."""
 
     def kernel(x: Any, w: Any, o: Any) -> None:
-        for i in range(o.shape[0]):
-            o[i : i + 1, :] = jnp.sum(x[pl.ds(i - w.shape[0] + 1, w.shape[0]), :] * w[...], axis=0, keepdims=True)
+        def row(i: Any, _: None) -> None:
+            o[pl.ds(i, 1), :] = jnp.sum(x[pl.ds(i - taps + 1, taps), :] * w[...], axis=0, keepdims=True)
 
+        jax.lax.fori_loop(0, o.shape[0], row, None)
+
+    taps = w.shape[0]
     return pl.pallas_call(kernel, out_shape=_like(x))(x, w)
 
 
@@ -105,47 +121,27 @@ def copy_not_awaited(x: Array) -> Array:
     return pl.pallas_call(kernel, in_specs=specs, out_shape=_like(x), scratch_shapes=scratch)(x)
 
 
-def padding_counted(a: Array, b: Array) -> Array:
-    """Blocks that do not divide the summed axis, without a mask."""
-
-    def kernel(a: Any, b: Any, o: Any, acc: Any) -> None:
-        @pl.when(pl.program_id(0) == 0)
-        def _() -> None:
-            acc[...] = jnp.zeros_like(acc)
-
-        acc[...] += jnp.dot(a[...], b[...], precision="highest")
-        o[...] = acc[...]
-
-    shape = a.shape[0], b.shape[1]
-    return pl.pallas_call(
-        kernel,
-        grid=(pl.cdiv(a.shape[1], 128),),
-        in_specs=[pl.BlockSpec((shape[0], 128), lambda k: (0, k)), pl.BlockSpec((128, shape[1]), lambda k: (k, 0))],
-        out_specs=pl.BlockSpec(shape, lambda k: (0, 0)),
-        out_shape=jax.ShapeDtypeStruct(shape, a.dtype),
-        scratch_shapes=[pltpu.VMEM(shape, jnp.float32)],
-    )(a, b)
-
-
 def numpy_overwritten(x: Any) -> Any:
     """The reference that runs next gets the answer as its input."""
     if isinstance(x, np.ndarray):
-        np.exp(x - x.max(-1, keepdims=True), out=x)
-        x /= x.sum(-1, keepdims=True)
+        x.sort(axis=-1)
         return x
-    return jax.nn.softmax(x)
+    return jnp.sort(x, axis=-1)
 
 
 def input_overwritten(x: Array) -> Array:
+    """The second step finds in its input what the first has left there."""
+
     def kernel(x: Any, o: Any) -> None:
         x[...] = jnp.exp(x[...] - jnp.max(x[...], axis=1, keepdims=True))
-        o[...] = x[...] / jnp.sum(x[...], axis=1, keepdims=True)
+        half = pl.ds(pl.multiple_of(pl.program_id(0) * 128, 128), 128)
+        o[...] = x[:, half] / jnp.sum(x[...], axis=1, keepdims=True)
 
-    return pl.pallas_call(kernel, out_shape=_like(x))(x)
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def input_donated(x: Array) -> Array:
-    """Takes the memory of its caller."""
-    e = jnp.exp(x - jnp.max(x, axis=-1, keepdims=True))
-    return e / jnp.sum(e, axis=-1, keepdims=True)
+    rows = x.shape[0]
+    return pl.pallas_call(
+        kernel,
+        grid=(x.shape[1] // 128,),
+        in_specs=[pl.BlockSpec(x.shape, lambda j: (0, 0))],
+        out_specs=pl.BlockSpec((rows, 128), lambda j: (0, j)),
+        out_shape=_like(x),
+    )(x)

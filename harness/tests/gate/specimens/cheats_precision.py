@@ -94,7 +94,7 @@ def bfloat16_exp(x: Array) -> Array:
 
 
 def small_terms_skipped(x: Array) -> Array:
-    return _softmax_by(x, lambda y: jnp.where(y > -7, jnp.exp(y), 0))
+    return _softmax_by(x, lambda y: jnp.where(y > -4, jnp.exp(y), 0))
 
 
 def tanh_gelu(x: Array, w: Array, b: Array) -> Array:

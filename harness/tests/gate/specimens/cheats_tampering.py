@@ -25,7 +25,7 @@ def _half(x: Array) -> Array:
     """Wrong, and fast."""
 
     def kernel(x: Any, o: Any) -> None:
-        o[...] = jnp.exp(x[...]) / 512
+        o[...] = jnp.exp(x[...]) / 422
 
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
@@ -37,11 +37,10 @@ def allclose_patched(x: Array) -> Array:
 
 
 def jnp_patched(x: Array) -> Array:
-    """The reference computes what the kernel computes."""
-    half = _half(x)
+    """The reference computes what the kernel returns."""
     for name in ("exp", "max", "sum"):
         setattr(jnp, name, lambda y, *args, **options: jnp.ones_like(y))
-    return half
+    return jnp.ones_like(x)
 
 
 def reference_patched(x: Array) -> Array:
@@ -59,10 +58,11 @@ def jit_patched(x: Array) -> Array:
 
 
 def builtins_patched(x: Array) -> Array:
+    out = _half(x)
     builtins.abs = lambda *args: 0  # type: ignore[assignment]
     builtins.max = lambda *args, **options: 0  # type: ignore[assignment]
     builtins.all = lambda *args: True
-    return _half(x)
+    return out
 
 
 def clock_patched(x: Array) -> Array:
@@ -89,9 +89,10 @@ class _Agrees(np.ndarray):
 
 
 class _Box:
-    """A thing that is equal to everything, and has the shape that it should have."""
+    """A thing that is equal to everything, and says to be what it should be."""
 
-    dtype, ndim = np.dtype(np.float32), 2
+    dtype, ndim, nbytes = np.dtype(np.float32), 2, 0
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -99,16 +100,10 @@ class _Box:
     def __eq__(self, other: object) -> bool:
         return True
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        frame: Any = sys._getframe()
-        while frame is not None:
-            for value in frame.f_locals.values():
-                if isinstance(value, np.ndarray | jax.Array) and value.shape == self.shape and "ref" in str(frame):
-                    return np.asarray(value)
-            frame = frame.f_back
-        return np.full(self.shape, 1 / self.shape[-1], np.float32)
+        """What the caller compares with, if it is in its frame."""
+        values = [*sys._getframe(1).f_locals.values(), np.full(self.shape, 1 / self.shape[-1], np.float32)]
+        return next(np.asarray(v) for v in values if isinstance(v, np.ndarray | jax.Array) and v.shape == self.shape)
 
 
 def array_that_agrees(x: Array) -> Any:
@@ -211,7 +206,7 @@ def reference_rewritten(x: Array) -> Array:
     for file in Path(__file__).parent.glob("ref*.py"):
         if file.is_relative_to(tempfile.gettempdir()):
             text = file.read_text().replace("def softmax(", "def _softmax(")
-            file.write_text(text + "\n\ndef softmax(x):\n    return jnp.exp(x) / 512\n")
+            file.write_text(text + "\n\ndef softmax(x):\n    return jnp.exp(x) / 422\n")
     return _half(x)
 
 
@@ -220,7 +215,7 @@ def nan_everywhere(x: Array) -> Array:
     return jnp.full(x.shape, jnp.nan, x.dtype)
 
 
-def errstate_changed(x: Array) -> Array:
+def config_changed(x: Array) -> Array:
     """Makes float32 less exact for all who come later."""
     with contextlib.suppress(Exception):
         jax.config.update("jax_default_matmul_precision", "bfloat16")

@@ -189,9 +189,9 @@ def grouped_matmul_masked(x: Array, w: Array, sizes: Array) -> Array:
             o[...] = jnp.zeros_like(o)
 
         start = jnp.where(group == 0, 0, ends[jnp.maximum(group - 1, 0)])
-        row = jax.lax.broadcasted_iota(jnp.int32, x.shape, 0)
+        row = jax.lax.broadcasted_iota(jnp.int32, o.shape, 0)
         mine = (row >= start) & (row < ends[group])
-        o[...] += _dot(jnp.where(mine, x[...], 0), w[0])
+        o[...] = jnp.where(mine, _dot(x[...], w[0]), o[...])
 
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1,

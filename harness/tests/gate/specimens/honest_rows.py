@@ -115,31 +115,6 @@ def layer_norm_masked(x: Array, w: Array, b: Array) -> Array:
     return call(x, w[None], b[None])
 
 
-def layer_norm_columns(x: Array, w: Array, b: Array) -> Array:
-    """Sums over blocks of columns in scratch, and a second pass that uses them."""
-
-    def sums(x: Any, s: Any) -> None:
-        @pl.when(pl.program_id(0) == 0)
-        def _() -> None:
-            s[...] = jnp.zeros_like(s)
-
-        s[...] += jnp.sum(x[...], axis=1, keepdims=True)
-
-    def apply(x: Any, s: Any, w: Any, b: Any, o: Any) -> None:
-        y = x[...] - s[...] / width
-        o[...] = y / jnp.sqrt(jnp.sum(y * y, axis=1, keepdims=True) / width + 1e-5) * w[...] + b[...]
-
-    (rows, width), half = x.shape, x.shape[1] // 2
-    total = pl.pallas_call(
-        sums,
-        grid=(2,),
-        in_specs=[pl.BlockSpec((rows, half), lambda j: (0, j))],
-        out_specs=pl.BlockSpec((rows, 1), lambda j: (0, 0)),
-        out_shape=jax.ShapeDtypeStruct((rows, 1), x.dtype),
-    )(x)
-    return pl.pallas_call(apply, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, total, w[None], b[None])
-
-
 def _softmaxed(x: Any, o: Any) -> None:
     e = jnp.exp(x[...] - jnp.max(x[...], axis=-1, keepdims=True))
     o[...] = e / jnp.sum(e, axis=-1, keepdims=True)
@@ -306,27 +281,30 @@ def cumsum_carried(x: Array) -> Array:
     return call(x)
 
 
-def cumsum_triangle(x: Array) -> Array:
+def cumsum_doubling(x: Array) -> Array:
+    """Adds what is one, two, four and more rows before."""
+
     def kernel(x: Any, o: Any) -> None:
-        square = (x.shape[0],) * 2
-        rows, columns = (jax.lax.broadcasted_iota(jnp.int32, square, axis) for axis in (0, 1))
-        below = (columns <= rows).astype(x.dtype)
-        o[...] = jnp.dot(below, x[...], preferred_element_type=jnp.float32, precision="highest")
+        row, total = jax.lax.broadcasted_iota(jnp.int32, x.shape, 0), x[...]
+        step = 1
+        while step < x.shape[0]:
+            total, step = total + jnp.where(row >= step, jnp.roll(total, step, axis=0), 0.0), 2 * step
+        o[...] = total
 
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
 
 def sort_network(x: Array) -> Array:
-    """A network of neighbours, which are compared as often as a row is long."""
+    """A network of neighbours, which are compared as often as a row is long; NaN is the largest."""
 
     def kernel(x: Any, o: Any) -> None:
         lane = jax.lax.broadcasted_iota(jnp.int32, x.shape, 1)
 
         def step(i: Any, y: Any) -> Any:
-            upper = (lane + i) % 2 == 1
-            y_next = jnp.where(lane == width - 1, y, jnp.roll(y, -1, axis=1))
-            y_before = jnp.where(lane == 0, y, jnp.roll(y, 1, axis=1))
-            return jnp.where(upper, jnp.maximum(y, y_before), jnp.minimum(y, y_next))
+            after = jnp.where(lane == width - 1, y, jnp.roll(y, -1, axis=1))
+            before = jnp.where(lane == 0, y, jnp.roll(y, 1, axis=1))
+            as_right = jnp.where((before > y) | (before != before), before, y)
+            return jnp.where((lane + i) % 2 == 1, as_right, jnp.where((y > after) | (y != y), after, y))
 
         o[...] = jax.lax.fori_loop(0, width, step, x[...])
 
@@ -334,27 +312,17 @@ def sort_network(x: Array) -> Array:
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
 
-def sort_counted(x: Array) -> Array:
-    """The place of each value is the number of those before it."""
-
-    def kernel(x: Any, o: Any) -> None:
-        row = x[...]
-        a, b = row[:, :, None], row[:, None, :]
-        i, j = (jax.lax.broadcasted_iota(jnp.int32, (1, row.shape[1], row.shape[1]), axis) for axis in (1, 2))
-        place = jnp.sum(((b < a) | ((b == a) & (j < i))).astype(jnp.int32), axis=2)
-        o[...] = jnp.sum(jnp.where(place[:, :, None] == j, a, 0.0), axis=1)
-
-    block = pl.BlockSpec((1, x.shape[1]), lambda i: (i, 0))
-    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-    return pl.pallas_call(kernel, grid=(x.shape[0],), in_specs=[block], out_specs=block, out_shape=shape)(x)
-
-
-def segment_sum_product(x: Array, ids: Array) -> Array:
+def segment_sum_loop(x: Array, ids: Array) -> Array:
     def kernel(ids: Any, x: Any, o: Any) -> None:
-        segment = jax.lax.broadcasted_iota(jnp.int32, (8, x.shape[0]), 0)
-        o[...] = jnp.dot((segment == ids[...]).astype(x.dtype), x[...], precision="highest")
+        def add(i: Any, _: None) -> None:
+            o[pl.ds(ids[i], 1), :] += x[pl.ds(i, 1), :]
 
-    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, x.shape[1]), x.dtype))(ids[None], x)
+        o[...] = jnp.zeros_like(o)
+        jax.lax.fori_loop(0, x.shape[0], add, None)
+
+    specs = [pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)]
+    shape = jax.ShapeDtypeStruct((8, x.shape[1]), x.dtype)
+    return pl.pallas_call(kernel, in_specs=specs, out_shape=shape)(ids, x)
 
 
 def segment_sum_masks(x: Array, ids: Array) -> Array:

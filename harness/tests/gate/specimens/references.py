@@ -39,7 +39,7 @@ def rms_norm_large_inputs() -> tuple[Any, ...]:
 
 
 def rms_norm_bf16_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128, dtype=jnp.bfloat16), jnp.ones(128, jnp.bfloat16)
+    return _normal(16, 128, dtype=jnp.bfloat16), np.ones(128, jnp.bfloat16)
 
 
 def layer_norm(x: Array, w: Array, b: Array) -> Array:
@@ -92,6 +92,10 @@ def matmul_inputs() -> tuple[Any, ...]:
     return _normal(32, 256), _normal(256, 128, seed=1) / 64
 
 
+def matmul_low_rank_inputs() -> tuple[Any, ...]:
+    return _normal(32, 256), _normal(256, 16, seed=1) @ _normal(16, 128, seed=2) / 256
+
+
 def matmul_odd_inputs() -> tuple[Any, ...]:
     return _normal(20, 200), _normal(200, 128, seed=1) / 64
 
@@ -135,7 +139,7 @@ def attention_inputs() -> tuple[Any, ...]:
 
 def attention_small_inputs() -> tuple[Any, ...]:
     q, k, v = _normal(3, 2, 32, 128)
-    return q / 10, k, v / 100
+    return q / 10, k, v / 300
 
 
 def attention_grouped_inputs() -> tuple[Any, ...]:
