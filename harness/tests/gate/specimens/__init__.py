@@ -298,7 +298,7 @@ tampering tampering softmax
     jnp_patched: functions of the reference are replaced
     reference_patched: the reference is replaced in its module
     jit_patched: jax.jit and jax.make_jaxpr are replaced
-    builtins_patched: builtins are replaced
+    builtins_patched: the builtin `all` is replaced
     clock_patched: clocks stand still
     block_until_ready_patched: nothing waits for results
     array_that_agrees: an array of numpy whose differences are zero

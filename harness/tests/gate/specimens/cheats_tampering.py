@@ -59,7 +59,6 @@ def jit_patched(x: Array) -> Array:
 
 def builtins_patched(x: Array) -> Array:
     out = _half(x)
-    builtins.abs = lambda *args: 0  # type: ignore[assignment]
     builtins.all = lambda *args: True
     return out
 
