@@ -19,10 +19,9 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret import literals
 from samebits.interpret.arrays import ARITHMETIC
-from samebits.interpret.control_flow import scan_sizes
 from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.devices import Axes
-from samebits.interpret.equation import Array, Step, Type, type_of
+from samebits.interpret.equation import Array, Step, Type, scan_sizes, type_of
 from samebits.interpret.interpreter import CALLS, Interpreter, called
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.shard_map import COLLECTIVES

@@ -19,7 +19,7 @@ from samebits.interpret.complex_pairs import same
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, JoiningDomain, Value
-from samebits.interpret.equation import Step, Type, type_of
+from samebits.interpret.equation import Step, Type, scan_sizes, type_of
 from samebits.interpret.kernels import without_references
 
 _NAMES = {"gpu": ("cuda", "rocm")}
@@ -198,14 +198,6 @@ def _predicate(interpreter: InterpreterProtocol, eqn: Any, value: Value, low: in
     each = value.values if isinstance(value, PerDevice) else (value,)
     numbers = [min(max(int(interpreter.domain.concrete(step, v)), low), high) for v in each]
     return numbers[0] if len(set(numbers)) == 1 else numbers
-
-
-def scan_sizes(params: Any) -> tuple[int, int]:
-    """How many constants and carried values a scan has; newer versions of jax store them as trees."""
-    if "num_consts" in params:
-        return params["num_consts"], params["num_carry"]
-    consts, carry, _ = params["ft_in"].unpack()
-    return len(consts), len(carry)
 
 
 CONTROL: dict[str, Callable[[InterpreterProtocol, Any, list[Value], Axes], Sequence[Value]]] = {

@@ -199,3 +199,11 @@ _OURS, _CARRIED = f"{PACKAGE}{os.sep}", f"{CARRIED}{os.sep}"
 def short(file: str) -> str:
     """The last two parts of a path: enough to find it, the same on every machine."""
     return "/".join(file.replace("\\", "/").split("/")[-2:])
+
+
+def scan_sizes(params: Any) -> tuple[int, int]:
+    """How many constants and carried values a scan has; newer versions of jax store them as trees."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)

@@ -22,10 +22,9 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.complex_pairs import LINEAR
-from samebits.interpret.control_flow import scan_sizes
 from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.dead_code import live, only
-from samebits.interpret.equation import Array, type_of
+from samebits.interpret.equation import Array, scan_sizes, type_of
 from samebits.interpret.field_proof.float64_noise import Float64Noise, half_units
 from samebits.interpret.float64_differences import outputs_of, values_of
 from samebits.interpret.interpreter import CALLS, called

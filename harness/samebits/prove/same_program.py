@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jax import export
 
-from samebits.interpret.control_flow import scan_sizes
+from samebits.interpret.equation import scan_sizes
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS, called
 from samebits.interpret.shard_map import added_axes, split_axes

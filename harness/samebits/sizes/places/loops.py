@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import NotCovered
-from samebits.interpret.control_flow import scan_sizes
+from samebits.interpret.equation import scan_sizes
 from samebits.sizes.places.demand import Demand, Devices, Evaluator, Index, Place, names_in
 from samebits.sizes.places.facts import (
     Carried,

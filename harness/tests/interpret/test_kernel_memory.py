@@ -1,0 +1,399 @@
+"""Kernels that use their memory wrongly, each with an honest twin: faults are named by kind, parameter and line."""
+
+import functools
+import inspect
+import linecache
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as plgpu
+
+import samebits
+from samebits.interpret.kernel_memory import kernel_memory, memory_faults, program_memory
+
+Array = Any
+Program = Callable[..., Array]
+X = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+ROWS = np.array([3, 0, 2, 1], np.int32)
+BOTH = np.array([3, 0, 2, 4], np.int32)
+OUT = jax.ShapeDtypeStruct((16, 16), jnp.float32)
+
+
+def tpu(*semantics: str) -> Any:
+    return pltpu.CompilerParams(dimension_semantics=semantics)
+
+
+def rows(size: int, place: Callable[..., Any]) -> pl.BlockSpec:
+    return pl.BlockSpec((size, 16), place)
+
+
+def by_step(size: int) -> pl.BlockSpec:
+    return rows(size, lambda i: (i, 0))
+
+
+def copy(x_ref: Any, out_ref: Any) -> None:
+    out_ref[...] = x_ref[...]
+
+
+# Blocks outside of their array.
+def shifted(wrong: bool) -> Program:
+    place = (lambda i: (i + 1, 0)) if wrong else (lambda i: (i, 0))  # here
+    return pl.pallas_call(copy, grid=(4,), in_specs=[rows(4, place)], out_specs=by_step(4), out_shape=OUT)
+
+
+def too_many_steps(wrong: bool) -> Program:
+    out = rows(4, lambda i: (i, 0))  # here
+    steps = 5 if wrong else 4
+    return pl.pallas_call(copy, grid=(steps,), in_specs=[rows(4, lambda i: (i % 4, 0))], out_specs=out, out_shape=OUT)
+
+
+def rows_prefetched(wrong: bool) -> Program:
+    def kernel(rows_ref: Any, x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...]
+
+    def place(i: Any, rows_ref: Any) -> tuple[Any, int]:  # here
+        return rows_ref[i], 0
+
+    specs = {"in_specs": [rows(4, place)], "out_specs": rows(4, lambda i, rows_ref: (i, 0))}
+    grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,), **specs)
+    return functools.partial(pl.pallas_call(kernel, grid_spec=grid, out_shape=OUT), BOTH if wrong else ROWS)
+
+
+def element_windows(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[0:4, :] + x_ref[4:8, :]
+
+    rows = pl.Element(8) if wrong else pl.Element(8, (4, 4))
+    window = pl.BlockSpec((rows, pl.Element(16)), lambda i: (i * 4 + 8 * wrong, 0))  # here
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[window], out_specs=by_step(4), out_shape=OUT)
+
+
+def beyond_its_block(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        def body(i: Any, total: Array) -> Array:
+            return total + x_ref[pl.ds(i * 2, 2), :]  # here
+
+        out_ref[...] = jax.lax.fori_loop(0, 3 if wrong else 2, body, jnp.zeros((2, 16)))
+
+    out = jax.ShapeDtypeStruct((8, 16), jnp.float32)
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(2), out_shape=out)
+
+
+# Places that no step writes.
+def a_step_too_few(wrong: bool) -> Program:
+    out = rows(4, lambda i: (i, 0))  # here
+    return pl.pallas_call(copy, grid=(3 if wrong else 4,), in_specs=[by_step(4)], out_specs=out, out_shape=OUT)
+
+
+def every_other_block(wrong: bool) -> Program:
+    out = pl.BlockSpec((4, 8), (lambda i, j: (i, 0)) if wrong else (lambda i, j: (i, j)))  # here
+    spec = pl.BlockSpec((4, 8), lambda i, j: (i, j))
+    return pl.pallas_call(copy, grid=(4, 2), in_specs=[spec], out_specs=out, out_shape=OUT)
+
+
+def second_output_forgotten(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any, sums_ref: Any) -> None:  # here
+        out_ref[...] = x_ref[...]
+        if not wrong:
+            sums_ref[...] = x_ref[...].sum(-1, keepdims=True)
+
+    sums = pl.BlockSpec((4, 1), lambda i: (i, 0)), jax.ShapeDtypeStruct((16, 1), jnp.float32)
+    specs = {"in_specs": [by_step(4)], "out_specs": [by_step(4), sums[0]], "out_shape": [OUT, sums[1]]}
+    return pl.pallas_call(kernel, grid=(4,), **specs)
+
+
+def half_of_the_rows(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:  # here
+        for row in range(1 if wrong else 2):
+            out_ref[row * 4 : row * 4 + 4, :] = x_ref[row * 4 : row * 4 + 4, :]
+
+    return pl.pallas_call(kernel, grid=(2,), in_specs=[by_step(8)], out_specs=by_step(8), out_shape=OUT)
+
+
+def stored_in_no_last_step(wrong: bool) -> Program:
+    """The steps of the second dimension add; the result is stored at the last, which is never reached."""
+
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:  # here
+        k = pl.program_id(1)
+
+        @pl.when(k == 0)
+        def _() -> None:
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        sum_ref[...] += x_ref[...]
+
+        @pl.when(k == pl.num_programs(1) - (0 if wrong else 1))
+        def _() -> None:
+            out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), None)
+
+
+def summing(kernel: Any, grid: tuple[int, ...], params: Any) -> Program:
+    """A kernel that adds blocks of four rows, with an accumulator; its last dimension is that of the sum."""
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=0,
+        grid=grid,
+        in_specs=[pl.BlockSpec((4, 8), lambda i, k: (k, i))],
+        out_specs=pl.BlockSpec((4, 8), lambda i, k: (0, i)),
+        scratch_shapes=[pltpu.VMEM((4, 8), jnp.float32)],
+    )
+    out = jax.ShapeDtypeStruct((4, 16), jnp.float32)
+    return pl.pallas_call(kernel, grid_spec=spec, out_shape=out, compiler_params=params)
+
+
+# Reads of what was never written.
+def sum_without_a_start(wrong: bool, first: int = 0) -> Program:
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        @pl.when(pl.program_id(1) == (1 if wrong else first))
+        def _() -> None:
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        sum_ref[...] += x_ref[...]  # here
+        out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), None)
+
+
+def output_as_accumulator(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        if not wrong:
+
+            @pl.when(pl.program_id(0) == 0)
+            def _() -> None:
+                out_ref[...] = jnp.zeros_like(out_ref)
+
+        out_ref[...] += x_ref[...]  # here
+
+    out = jax.ShapeDtypeStruct((4, 16), jnp.float32)
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=rows(4, lambda i: (0, 0)), out_shape=out)
+
+
+def start_within_another_start(wrong: bool) -> Program:
+    """The accumulator starts where the row is even and the step the first: nested conditions."""
+
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        i, k = pl.program_id(0), pl.program_id(1)
+
+        @pl.when(k == 0)
+        def _() -> None:
+            @pl.when(i % 2 == 1 if wrong else i < 2)
+            def _() -> None:
+                sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        total = sum_ref[...] + x_ref[...]  # here
+        sum_ref[...] = total
+        out_ref[...] = total
+
+    return summing(kernel, (2, 4), None)
+
+
+def loop_reads_ahead(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        def scoped(rows_ref: Any) -> None:
+            rows_ref[0:1, :] = x_ref[0:1, :]
+
+            def body(row: Any, carry: None) -> None:
+                after = row + 1
+                before = rows_ref[pl.ds(after if wrong else row, 1), :]  # here
+                rows_ref[pl.ds(after, 1), :] = before + x_ref[pl.ds(after, 1), :]
+
+            jax.lax.fori_loop(0, 3, body, None)
+            out_ref[...] = rows_ref[...]
+
+        pl.run_scoped(scoped, pltpu.VMEM((4, 16), jnp.float32))
+
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)
+
+
+def a_part_is_started(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        @pl.when(pl.program_id(1) == 0)
+        def _() -> None:
+            sum_ref[0 : 2 if wrong else 4, :] = jnp.zeros((2 if wrong else 4, 8))
+
+        pltpu.store(sum_ref, sum_ref[...] + x_ref[...])  # here
+        out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), None)
+
+
+# Steps that may run at the same time.
+def parallel_sum(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        @pl.when(pl.program_id(1) == 0)
+        def _() -> None:
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        sum_ref[...] += x_ref[...]  # here
+        out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), tpu("parallel", "parallel" if wrong else "arbitrary"))
+
+
+def one_block_for_all(wrong: bool) -> Program:
+    out = rows(4, (lambda i: (i // 2, 0)) if wrong else (lambda i: (i, 0)))  # here
+    shape = jax.ShapeDtypeStruct((8 if wrong else 16, 16), jnp.float32)
+    specs = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
+    return pl.pallas_call(copy, grid=(4,), compiler_params=tpu("parallel"), **specs)
+
+
+def started_once_for_all(wrong: bool) -> Program:
+    """The accumulator starts at the very first step, which another core may run."""
+
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        i, k = pl.program_id(0), pl.program_id(1)
+
+        @pl.when((k == 0) & (i == 0) if wrong else k == 0)
+        def _() -> None:
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        out_ref[...] = sum_ref[...] + x_ref[...]  # here
+
+    return summing(kernel, (2, 4), tpu("parallel", "arbitrary"))
+
+
+def gpu_rows(wrong: bool) -> Program:
+    """Each program of a GPU writes five or four rows of an output that is one block."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        begin = jnp.minimum(pl.program_id(0) * 4, 12 - wrong)
+        out_ref[pl.ds(begin, 4 + wrong), :] = x_ref[pl.ds(begin, 4 + wrong), :]
+
+    def place(i: Any) -> tuple[int, int]:  # here
+        return 0, 0
+
+    whole = pl.BlockSpec((16, 16), place)
+    params = plgpu.CompilerParams(num_warps=4)
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[whole], out_specs=whole, out_shape=OUT, compiler_params=params)
+
+
+def gpu_block(wrong: bool) -> Program:
+    out = rows(4, (lambda i: (0, 0)) if wrong else (lambda i: (i, 0)))  # here
+    shape = jax.ShapeDtypeStruct((4 if wrong else 16, 16), jnp.float32)
+    specs = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
+    return pl.pallas_call(copy, grid=(4,), compiler_params=plgpu.CompilerParams(), **specs)
+
+
+def in_place(wrong: bool) -> Program:
+    """The memory of the argument is that of the output, and steps read the block of the next one, or their own."""
+    taken = rows(4, (lambda i: (3 - i, 0)) if wrong else (lambda i: (i, 0)))
+    out = rows(4, lambda i: (i, 0))  # here
+    specs = {"in_specs": [taken], "out_specs": out, "out_shape": OUT}
+    return pl.pallas_call(copy, grid=(4,), compiler_params=tpu("parallel"), input_output_aliases={0: 0}, **specs)
+
+
+# Writes into arguments.
+def scaled_in_place(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        (x_ref if wrong else out_ref)[...] = x_ref[...] * 2.0  # here
+        if wrong:
+            out_ref[...] = x_ref[...]
+
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)
+
+
+def added_to_an_argument(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...]
+        into = x_ref if wrong else out_ref
+
+        def body(row: Any, carry: None) -> None:
+            into[pl.ds(row, 1), :] += 1.0  # here
+
+        jax.lax.fori_loop(0, 4, body, None)
+
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)
+
+
+def masked_store(wrong: bool) -> Program:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...]
+        mask = x_ref[...] > 0
+        plgpu.store(x_ref if wrong else out_ref, jnp.zeros((4, 16)), mask=mask)  # here
+
+    params = plgpu.CompilerParams(num_warps=4)
+    specs = {"in_specs": [by_step(4)], "out_specs": by_step(4), "out_shape": OUT}
+    return pl.pallas_call(kernel, grid=(4,), compiler_params=params, **specs)
+
+
+def second_argument(wrong: bool) -> Program:
+    """The first of two arguments is also the output; the second one is not."""
+
+    def kernel(x_ref: Any, y_ref: Any, out_ref: Any) -> None:
+        @pl.when(x_ref[0, 0] > 0)
+        def _() -> None:
+            (y_ref if wrong else x_ref)[...] = jnp.zeros((4, 16))  # here
+
+        out_ref[...] = x_ref[...] + y_ref[...]
+
+    specs = {"in_specs": [by_step(4)] * 2, "out_specs": by_step(4), "out_shape": OUT}
+    call = pl.pallas_call(kernel, grid=(4,), input_output_aliases={0: 0}, **specs)
+    return lambda x: call(x, x)
+
+
+FAULTS: dict[str, tuple[tuple[Callable[[bool], Program], str], ...]] = {
+    "outside": (
+        (shifted, "the block of 'x_ref' at step (3,) begins at [16, 0], outside of [16, 16]"),
+        (too_many_steps, "the block of 'out_ref' at step (4,) begins at [16, 0], outside of [16, 16]"),
+        (rows_prefetched, "the block of 'x_ref' at step (3,) begins at [16, 0], outside of [16, 16]"),
+        (element_windows, "the block of 'x_ref' at step (2,) begins at [16, 0], outside of [16, 16]"),
+        (beyond_its_block, "at step (0,), 'x_ref'[4:6, 0:16] lies outside of its block of [4, 16]"),
+    ),
+    "never written": (
+        (a_step_too_few, "no step of the grid writes 'out_ref'[12:16, 0:16], whose shape is [16, 16]"),
+        (every_other_block, "no step of the grid writes 'out_ref'[0:4, 8:16], whose shape is [16, 16]"),
+        (second_output_forgotten, "nothing is ever stored to 'sums_ref'"),
+        (half_of_the_rows, "no step writes [4:8, 0:16] of the block of 'out_ref' at step (0,)"),
+        (stored_in_no_last_step, "nothing is ever stored to 'out_ref'"),
+    ),
+    "unwritten read": (
+        (sum_without_a_start, "'sum_ref' is read at step (0, 0), before anything is written there"),
+        (output_as_accumulator, "'out_ref' is read at step (0,), before anything is written there"),
+        (start_within_another_start, "'sum_ref' is read at step (0, 0), before anything is written there"),
+        (loop_reads_ahead, "'rows_ref' is read at step (0,), before anything is written there"),
+        (a_part_is_started, "'sum_ref' is read at step (0, 0), before all of it is written there"),
+    ),
+    "race": (
+        (parallel_sum, "'sum_ref' is read at step (0, 1), where only steps that may run at the same time wrote to it"),
+        (one_block_for_all, "steps (0,) and (1,), which may run at the same time, write the same place of 'out_ref'"),
+        (started_once_for_all, "'sum_ref' is read at step (1, 0), where only steps that may run at the same time"),
+        (gpu_rows, "steps (0,) and (1,), which may run at the same time, write the same place of 'out_ref'"),
+        (gpu_block, "steps (0,) and (1,), which may run at the same time, write the same place of 'out_ref'"),
+        (in_place, "step (0,) reads a place of 'x_ref', which is the memory of 'out_ref', that step (3,) writes"),
+    ),
+    "writes into an argument": (
+        (scaled_in_place, "the kernel writes into its argument 'x_ref'"),
+        (added_to_an_argument, "the kernel writes into its argument 'x_ref'"),
+        (masked_store, "the kernel writes into its argument 'x_ref'"),
+        (second_argument, "the kernel writes into its argument 'y_ref'"),
+    ),
+}
+"""By kind: kernels that do it or do not, and the words for it."""
+
+EACH = [(kind, *fault) for kind, faults in FAULTS.items() for fault in faults]
+
+
+def seen(program: Program) -> Any:
+    return program_memory(jax.make_jaxpr(program)(X))
+
+
+@pytest.mark.parametrize(("kind", "build", "text"), EACH, ids=[build.__name__ for _, build, _ in EACH])
+def test_a_fault_is_named_and_its_twin_has_none(kind: str, build: Callable[[bool], Program], text: str) -> None:
+    faults = [fault for fault in seen(build(True)).faults if fault.kind == kind]
+    fault = next((fault for fault in faults if fault.text.startswith(text)), None)
+    assert fault is not None, faults
+    name, _, line = fault.place.rpartition(":")
+    assert name == f"interpret/{Path(__file__).name}"
+    assert "# here" in linecache.getline(__file__, int(line)), fault.place
+    honest = seen(build(False))
+    assert honest.faults == ()
+    assert honest.unseen == ()
