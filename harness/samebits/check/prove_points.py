@@ -20,6 +20,7 @@ from samebits.check.error_groups import LeafSample
 from samebits.check.execution import Execution, MovementProof, PendingPoint
 from samebits.check.index_values import at_index_values
 from samebits.check.judge import rule, where
+from samebits.check.kernel_faults import at_fault
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
 from samebits.check.other_inputs import Search, Searches
@@ -59,7 +60,7 @@ from samebits.prove.mesh_queries import (
     platform_of_process,
 )
 from samebits.prove.partitioned_gather import needed_by_sums
-from samebits.prove.problem import cotangents_of, facts_not_kept, other_outputs
+from samebits.prove.problem import cotangents_of, facts_not_kept, other_outputs, traced_program
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.same_program import with_primal
 from samebits.prove.selftest import check_proofs
@@ -375,7 +376,11 @@ class PointProver:
             ends = (self.pair.reference_name, job.alone), (point.variant, job.on_mesh)
             traced = {comparison.path: comparison for comparison in other_outputs(self.sides, point.direction, *ends)}
             wrong = next((each for each in traced.values() if "structure" in each.kinds or each.path == "*"), None)
-            if wrong is None:
+            first, second = (traced_program(self.sides, point.direction, *end).traced.jaxpr for end in ends)
+            undefined = at_fault(first, second, partial(self._proofs.questions, job), executed=False)
+            if undefined is not None:
+                yield argued(self.pair, point, undefined)
+            elif wrong is None:
                 yield from self._leaves(job, traced)
             else:
                 lines = partial(self._lines.lines, job, wrong.path, None, typed=wrong.typed)

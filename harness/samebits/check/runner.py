@@ -25,6 +25,7 @@ from samebits.check.execution import (
     one_cotangent_each,
 )
 from samebits.check.index_values import at_index_values
+from samebits.check.kernel_faults import at_fault
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
 from samebits.check.other_inputs import Searches, at_other_cotangents
@@ -165,14 +166,17 @@ class Runner:
         """
         begin = time.perf_counter()
         reference = self.pair.reference_name
-        if job.proved is not None:
+        whole = self._at_fault(job)
+        if whole is None and job.proved is not None:
             return self._by_proof_alone(job, job.proved, begin)
-        other = self._other_cotangents(job)
+        other = None if whole is not None else self._other_cotangents(job)
         if other is not None:
-            lines = partial(self.lines.lines, job, other.path, None, typed=other.typed)
-            outcomes = [LeafOutcome(comparison=other, lines=lines)]
+            whole = LeafOutcome(
+                comparison=other, lines=partial(self.lines.lines, job, other.path, None, typed=other.typed)
+            )
+        if whole is not None:
             executed = Executed(devices=job.on_mesh.mesh.devices)
-            return PointRun(outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, executed=executed)
+            return PointRun(outcomes=(whole,), seconds=time.perf_counter() - begin, executed=executed)
         smaller = None if self._smaller is None else self._smaller.of(job)
         if smaller is not None and smaller.no_movement() is not None:
             job.movement = MovementProof()  # labels of large arrays take long to find that out
@@ -220,6 +224,14 @@ class Runner:
             remarks=job.remarks,
             executed_elsewhere=self._cross_checks.others(job.point),
         )
+
+    def _at_fault(self, job: PendingPoint) -> LeafOutcome | None:
+        """Return the outcome of a point of which a kernel uses its memory wrongly; None of any other."""
+        sides = [job.programs[name] for name in ("alone", "variant")]
+        if any(program.traced is None for program in sides):
+            return None
+        reference, variant = (program.traced.jaxpr for program in sides)
+        return at_fault(reference, variant, partial(self.proofs.questions, job), executed=True)
 
     def _other_cotangents(self, job: PendingPoint) -> Comparison | None:
         """Say how the forward outputs of a gradient's sides differ; None where both pull back the same cotangents."""

@@ -13,13 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from samebits.errors import NotCovered
+from samebits.errors import BrokenPromise, NotCovered
 from samebits.interpret import devices
 from samebits.interpret.complex_pairs import same
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, JoiningDomain, Value
 from samebits.interpret.equation import Step, Type, scan_sizes, type_of
+from samebits.interpret.kernel_memory import memory_faults
 from samebits.interpret.kernels import without_references
 
 _NAMES = {"gpu": ("cuda", "rocm")}
@@ -182,7 +183,14 @@ def _expanded(eqn: Any) -> Any:
 
 
 def kernel(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
-    """A Pallas kernel, as a program without references to memory."""
+    """A Pallas kernel, as a program without references to memory.
+
+    Raises:
+        BrokenPromise: it uses its memory wrongly, and what it computes is undefined.
+    """
+    faults = memory_faults(eqn, [value if isinstance(value, np.ndarray) else None for value in values])
+    if faults:
+        raise BrokenPromise.of(Step.of(eqn), str(faults[0]), "")
     return interpreter.closed(without_references(eqn), values, axes)
 
 

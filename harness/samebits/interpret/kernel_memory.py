@@ -74,14 +74,19 @@ class KernelMemory:
     Args:
         faults: what is wrong.
         unseen: what was not looked at, in words.
+        unknown: what was not because of operands that are not known.
     """
 
     faults: tuple[MemoryFault, ...] = ()
     unseen: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def __add__(self, other: KernelMemory) -> KernelMemory:
-        faults, unseen = (*self.faults, *other.faults), (*self.unseen, *other.unseen)
-        return KernelMemory(tuple(dict.fromkeys(faults)), tuple(dict.fromkeys(unseen)))
+        return KernelMemory(
+            tuple(dict.fromkeys(self.faults + other.faults)),
+            tuple(dict.fromkeys(self.unseen + other.unseen)),
+            tuple(dict.fromkeys(self.unknown + other.unknown)),
+        )
 
 
 def memory_faults(eqn: Any, operands: Sequence[Array | None] = ()) -> tuple[MemoryFault, ...]:
@@ -177,6 +182,7 @@ class _Kernel:
         self._eqn, self._jaxpr, self._mapping = eqn, eqn.params["jaxpr"], eqn.params["grid_mapping"]
         self._faults: dict[object, MemoryFault] = {}
         self._unseen: list[str] = []
+        self._unknown: list[str] = []
         bounds = iter(operands)
         sizes = [dim if isinstance(dim, int) else _size(next(bounds)) for dim in self._mapping.grid]
         scalars, vmapped = list(bounds), self._mapping.vmapped_dims
@@ -184,7 +190,7 @@ class _Kernel:
         self._sized = None not in sizes
         self._grid = tuple(size or 0 for size in sizes) if self._sized else (1,) * len(sizes)
         if not self._sized:
-            self._unseen.append("the size of the grid is not known")
+            self._unknown.append("the size of the grid is not known")
         self._count: int = math.prod(self._grid)
         number = min(self._count, STEPS)
         self._coordinates = (
@@ -211,8 +217,9 @@ class _Kernel:
             self._races(blocks)
         for first, second in self._aliases:
             self._alias(*(blocks for memory in (first, second) for blocks in self._blocks if blocks.memory is memory))
-        name = self._eqn.params.get("name") or "a kernel"
-        return KernelMemory(tuple(self._faults.values()), tuple(f"{name}: {text}" for text in self._unseen))
+        name = str(self._jaxpr.debug_info.func_src_info).partition(" at ")[0]
+        said = (tuple(f"{name}: {text}" for text in texts) for texts in (self._unseen, self._unknown))
+        return KernelMemory(tuple(self._faults.values()), *said)
 
     def _memories(self, scalars: Sequence[Array | None]) -> list[RefMemory]:
         mapping, variables = self._mapping, self._jaxpr.invars
@@ -236,7 +243,7 @@ class _Kernel:
         starts = self._evaluation.evaluate(mapping.index_map_jaxpr, [*columns, *scalars])[: len(sizes)]
         known = all(isinstance(start, Numeric) for start in starts) and {*kinds} <= {"Squeezed", "Blocked", "Element"}
         if not known and self._sized:
-            self._unseen.append(f"which blocks of '{memory.name}' are taken depends on what is not known")
+            self._unknown.append(f"which blocks of '{memory.name}' are taken depends on what is not known")
         rows = None
         if known:
             rows = np.zeros((len(self._coordinates), len(sizes)), int)
@@ -426,19 +433,22 @@ class _Kernel:
     def _place(self, source: Any) -> str:
         """Return the line of an equation, or of the function of a jaxpr."""
         if not hasattr(source, "eqns"):
-            frame = frame_of(source)
-            return _file_and_line(frame.file_name, frame.line_num) if frame else self._place(self._jaxpr)
+            own, call = (_place_of(each) for each in (source, self._eqn))
+            return (
+                self._place(self._jaxpr) if own in ("", call) else own
+            )  # in gradients jax keeps that of the call alone
         _, _, where = str(source.debug_info.func_src_info or "").rpartition(" at ")
         file, _, line = where.rpartition(":")
-        return _file_and_line(file, line) if file else ""
+        return f"{short(file)}:{line}" if file else ""
 
 
 def _step(places: Sequence[tuple[int, ...]]) -> str:
     return str(places[0]) if places else ""
 
 
-def _file_and_line(file: str, line: object) -> str:
-    return f"{short(file)}:{line}"
+def _place_of(equation: Any) -> str:
+    frame = frame_of(equation)
+    return "" if frame is None else f"{short(frame.file_name)}:{frame.line_num}"
 
 
 def _size(bound: Array | None) -> int | None:

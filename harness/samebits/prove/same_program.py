@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from jax import export
 
-from samebits.interpret.equation import scan_sizes
 from samebits.interpret.dead_code import live
+from samebits.interpret.equation import scan_sizes
 from samebits.interpret.interpreter import CALLS, called
 from samebits.interpret.shard_map import added_axes, split_axes
 from samebits.programs.captured_values import equations, own_rules

@@ -27,7 +27,7 @@ BOTH = np.array([3, 0, 2, 4], np.int32)
 OUT = jax.ShapeDtypeStruct((16, 16), jnp.float32)
 
 
-def tpu(*semantics: str) -> Any:
+def tpu(*semantics: Any) -> Any:
     return pltpu.CompilerParams(dimension_semantics=semantics)
 
 
@@ -62,7 +62,7 @@ def rows_prefetched(wrong: bool) -> Program:
     def place(i: Any, rows_ref: Any) -> tuple[Any, int]:  # here
         return rows_ref[i], 0
 
-    specs = {"in_specs": [rows(4, place)], "out_specs": rows(4, lambda i, rows_ref: (i, 0))}
+    specs: dict[str, Any] = {"in_specs": [rows(4, place)], "out_specs": rows(4, lambda i, rows_ref: (i, 0))}
     grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,), **specs)
     return functools.partial(pl.pallas_call(kernel, grid_spec=grid, out_shape=OUT), BOTH if wrong else ROWS)
 
@@ -106,7 +106,7 @@ def second_output_forgotten(wrong: bool) -> Program:
             sums_ref[...] = x_ref[...].sum(-1, keepdims=True)
 
     sums = pl.BlockSpec((4, 1), lambda i: (i, 0)), jax.ShapeDtypeStruct((16, 1), jnp.float32)
-    specs = {"in_specs": [by_step(4)], "out_specs": [by_step(4), sums[0]], "out_shape": [OUT, sums[1]]}
+    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": [by_step(4), sums[0]], "out_shape": [OUT, sums[1]]}
     return pl.pallas_call(kernel, grid=(4,), **specs)
 
 
@@ -242,7 +242,7 @@ def parallel_sum(wrong: bool) -> Program:
 def one_block_for_all(wrong: bool) -> Program:
     out = rows(4, (lambda i: (i // 2, 0)) if wrong else (lambda i: (i, 0)))  # here
     shape = jax.ShapeDtypeStruct((8 if wrong else 16, 16), jnp.float32)
-    specs = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
+    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
     return pl.pallas_call(copy, grid=(4,), compiler_params=tpu("parallel"), **specs)
 
 
@@ -279,7 +279,7 @@ def gpu_rows(wrong: bool) -> Program:
 def gpu_block(wrong: bool) -> Program:
     out = rows(4, (lambda i: (0, 0)) if wrong else (lambda i: (i, 0)))  # here
     shape = jax.ShapeDtypeStruct((4 if wrong else 16, 16), jnp.float32)
-    specs = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
+    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
     return pl.pallas_call(copy, grid=(4,), compiler_params=plgpu.CompilerParams(), **specs)
 
 
@@ -287,7 +287,7 @@ def in_place(wrong: bool) -> Program:
     """The memory of the argument is that of the output, and steps read the block of the next one, or their own."""
     taken = rows(4, (lambda i: (3 - i, 0)) if wrong else (lambda i: (i, 0)))
     out = rows(4, lambda i: (i, 0))  # here
-    specs = {"in_specs": [taken], "out_specs": out, "out_shape": OUT}
+    specs: dict[str, Any] = {"in_specs": [taken], "out_specs": out, "out_shape": OUT}
     return pl.pallas_call(copy, grid=(4,), compiler_params=tpu("parallel"), input_output_aliases={0: 0}, **specs)
 
 
@@ -321,7 +321,7 @@ def masked_store(wrong: bool) -> Program:
         plgpu.store(x_ref if wrong else out_ref, jnp.zeros((4, 16)), mask=mask)  # here
 
     params = plgpu.CompilerParams(num_warps=4)
-    specs = {"in_specs": [by_step(4)], "out_specs": by_step(4), "out_shape": OUT}
+    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": by_step(4), "out_shape": OUT}
     return pl.pallas_call(kernel, grid=(4,), compiler_params=params, **specs)
 
 
@@ -335,7 +335,7 @@ def second_argument(wrong: bool) -> Program:
 
         out_ref[...] = x_ref[...] + y_ref[...]
 
-    specs = {"in_specs": [by_step(4)] * 2, "out_specs": by_step(4), "out_shape": OUT}
+    specs: dict[str, Any] = {"in_specs": [by_step(4)] * 2, "out_specs": by_step(4), "out_shape": OUT}
     call = pl.pallas_call(kernel, grid=(4,), input_output_aliases={0: 0}, **specs)
     return lambda x: call(x, x)
 
@@ -397,3 +397,243 @@ def test_a_fault_is_named_and_its_twin_has_none(kind: str, build: Callable[[bool
     honest = seen(build(False))
     assert honest.faults == ()
     assert honest.unseen == ()
+
+
+# What is honest, in other ways.
+def conditional_start(x: Array) -> Array:
+    """The accumulator starts where a value says so, which may be at the first step."""
+
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        @pl.when(x_ref[0, 0] > 0)
+        def _() -> None:
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+
+        sum_ref[...] += x_ref[...]
+        out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), None)(x)
+
+
+def chosen_start(x: Array) -> Array:
+    """What was never written is read at the first step, and not taken."""
+
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        before = jnp.where(pl.program_id(1) == 0, 0.0, sum_ref[...])
+        sum_ref[...] = before + x_ref[...]
+        out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), None)(x)
+
+
+def first_column(x: Array) -> Array:
+    """Of a scratch only the first column is used."""
+
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        sum_ref[:, 0:1] = x_ref[...].sum(-1, keepdims=True)
+        out_ref[...] = x_ref[...] / sum_ref[...][:, :1]
+
+    return summing(kernel, (2, 1), None)(x[:4])
+
+
+def rows_that_a_value_chooses(x: Array) -> Array:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = jnp.zeros_like(out_ref)
+        row = (x_ref[0, 0] > 0).astype(jnp.int32)
+        out_ref[pl.ds(row, 1), :] = x_ref[pl.ds(row, 1), :]
+
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)(x)
+
+
+def a_block_that_sticks_out(x: Array) -> Array:
+    out = jax.ShapeDtypeStruct((14, 16), jnp.float32)
+    return pl.pallas_call(copy, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=out)(x[:14])
+
+
+def long_loop(x: Array) -> Array:
+    """More iterations than are evaluated one by one."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        def body(row: Any, carry: None) -> None:
+            out_ref[pl.ds(row, 1), :] = x_ref[pl.ds(row % 16, 1), :]
+
+        jax.lax.fori_loop(0, 100, body, None)
+
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((100, 16), jnp.float32))(x)
+
+
+def batched(x: Array) -> Array:
+    """A dimension of the grid is that of a `vmap`, and has no number in the kernel."""
+    return jax.vmap(sum_without_a_start(False))(jnp.stack([x, 2 * x]))
+
+
+HONEST = (
+    *(conditional_start, chosen_start, first_column, rows_that_a_value_chooses, a_block_that_sticks_out, long_loop),
+    batched,
+)
+
+
+@pytest.mark.parametrize("program", HONEST, ids=[program.__name__ for program in HONEST])
+def test_what_some_values_make_right_has_no_fault(program: Program) -> None:
+    memory = seen(program)
+    assert memory.faults == ()
+    assert memory.unseen == () == memory.unknown
+
+
+@pytest.mark.filterwarnings("ignore:.*tokamax:DeprecationWarning")
+@pytest.mark.parametrize("name", ["flash", "causal flash", "rms_norm", "layer_norm"])
+def test_kernels_of_jax_have_no_fault(name: str) -> None:
+    from jax.experimental.pallas.ops.gpu import layer_norm, rms_norm
+    from jax.experimental.pallas.ops.tpu import flash_attention
+
+    sizes = dict.fromkeys(inspect.signature(flash_attention.BlockSizes).parameters, 128) | {"block_b": 1}
+    flash = functools.partial(flash_attention.flash_attention, block_sizes=flash_attention.BlockSizes(**sizes))
+    types = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((1, 1, 256, 128), (2, 4, 16), (16,))]
+    heads, rows, scale = types
+    programs: dict[str, tuple[Program, tuple[Any, ...]]] = {
+        "flash": (flash, (heads, heads, heads)),
+        "causal flash": (functools.partial(flash, causal=True), (heads, heads, heads)),
+        "rms_norm": (lambda x, w: rms_norm.rms_norm(x, w, jnp.zeros_like(w)), (rows, scale)),
+        "layer_norm": (layer_norm.layer_norm, (rows, scale, scale)),
+    }
+    function, arrays = programs[name]
+    program = jax.make_jaxpr(jax.grad(lambda *args: function(*args).sum(), argnums=range(len(arrays))))(*arrays)
+    begin = time.perf_counter()
+    memory = program_memory(program)
+    assert time.perf_counter() - begin < 1
+    assert str(program).count("pallas_call") >= 2
+    assert memory.faults == ()
+    assert memory.unseen == () == memory.unknown
+
+
+# Where kernels are, and what is known of them.
+def test_kernels_are_looked_at_wherever_they_are() -> None:
+    kernel = scaled_in_place(True)
+
+    @jax.custom_vjp
+    def rule(x: Array) -> Array:
+        return kernel(x)
+
+    rule.defvjp(lambda x: (kernel(x), None), lambda _, g: (kernel(g),))
+    places: dict[str, Program] = {
+        "jit": jax.jit(kernel),
+        "scan": lambda x: jax.lax.scan(lambda carry, _: (kernel(carry), None), x, length=2)[0],
+        "cond": lambda x: jax.lax.cond(x[0, 0] > 0, kernel, lambda x: x, x),
+        "custom_vjp": rule,
+        "its gradient": jax.grad(lambda x: rule(x).sum()),
+        "remat": jax.checkpoint(lambda x: kernel(x)),
+        "shard_map": lambda x: jax.shard_map(
+            kernel, mesh=jax.make_mesh((1,), ("a",)), in_specs=jax.P(), out_specs=jax.P(), check_vma=False
+        )(x),
+    }
+    for name, program in places.items():
+        assert {fault.kind for fault in seen(program).faults} == {"writes into an argument"}, name
+
+
+def test_prefetched_scalars_count_where_they_are_known() -> None:
+    call = rows_prefetched(True).func  # type: ignore[attr-defined]
+    program = jax.make_jaxpr(call)(BOTH, X)
+    (eqn,) = [eqn for eqn in jax.make_jaxpr(call.__wrapped__)(BOTH, X).eqns if eqn.primitive.name == "pallas_call"]
+    assert memory_faults(eqn) == ()
+    assert kernel_memory(eqn).unknown == ("kernel: which blocks of 'x_ref' are taken depends on what is not known",)
+    assert program_memory(program).faults == ()
+    (fault,) = memory_faults(eqn, [BOTH, None])
+    assert (fault.kind, fault.ref, fault.steps) == ("outside", "x_ref", ((3,),))
+    assert memory_faults(eqn, [ROWS, None]) == ()
+
+
+def test_a_large_grid_is_bounded_and_says_so() -> None:
+    def program(x: Array) -> Array:
+        out = jax.ShapeDtypeStruct((16, 1 << 20), jnp.float32)
+        spec = pl.BlockSpec((16, 16), lambda i: (0, 0))
+        return pl.pallas_call(
+            copy, grid=(1 << 16,), in_specs=[spec], out_specs=pl.BlockSpec((16, 16), lambda i: (0, i)), out_shape=out
+        )(x)
+
+    begin = time.perf_counter()
+    memory = seen(program)
+    assert time.perf_counter() - begin < 5
+    assert memory.faults == ()
+    assert memory.unseen == ("copy: only 8192 of 65536 steps were evaluated",)
+
+
+# The doors.
+def doubled(x: Array) -> Array:
+    return 2 * x
+
+
+def test_a_fault_fails_an_assertion_by_name_and_line() -> None:
+    with pytest.raises(AssertionError, match=r"different.*\n.*\n.*\n?.*writes into its argument 'x_ref' \(interpret/"):
+        samebits.assert_same(doubled, scaled_in_place(True), X, gradients=False)
+
+
+@pytest.mark.parametrize("run", [samebits.prove, samebits.check])
+def test_a_fault_of_the_variant_is_different(run: Callable[..., Any]) -> None:
+    shown = run(doubled, scaled_in_place(True), X, gradients=False)
+    assert (shown.ok, shown.verdict) == (False, "different"), shown
+    assert "undefined: the kernel writes into its argument 'x_ref' (interpret/test_kernel_memory.py:" in str(shown)
+
+
+@pytest.mark.parametrize("run", [samebits.prove, samebits.check])
+def test_a_fault_of_the_reference_is_an_error(run: Callable[..., Any]) -> None:
+    wrong = scaled_in_place(True)
+    for variant in (doubled, lambda x: wrong(x)):
+        shown = run(wrong, variant, X, gradients=False)
+        assert (shown.ok, shown.verdict) == (False, "error"), shown
+        assert "a kernel of the reference: the kernel writes into its argument 'x_ref' (interpret/" in str(shown)
+
+
+def test_a_fault_of_a_gradient_is_different() -> None:
+    @jax.custom_vjp
+    def rule(x: Array) -> Array:
+        return 2 * x
+
+    rule.defvjp(lambda x: (2 * x, None), lambda _, g: (half_of_the_rows(True)(2 * g),))
+    shown = samebits.prove(doubled, rule, X)
+    assert {leaf.place.direction: leaf.ruling.verdict for leaf in shown.leaves} == {
+        "forward": "proved",
+        "gradient": "different",
+    }
+
+
+def test_a_fault_of_a_gradient_is_at_a_line_of_the_kernel() -> None:
+    def kernel(x_ref: Any, out_ref: Any) -> None:  # here
+        x_ref[...] = 2 * x_ref[...]  # here
+        out_ref[...] = x_ref[...]
+
+    @jax.custom_vjp
+    def rule(x: Array) -> Array:
+        return pl.pallas_call(kernel, out_shape=OUT)(x)
+
+    rule.defvjp(lambda x: (rule(x), None), lambda _, g: (pl.pallas_call(kernel, out_shape=OUT)(g),))
+    faults = seen(jax.grad(lambda x: rule(x).sum())).faults
+    assert len(faults) == 2
+    for fault in faults:
+        assert "# here" in linecache.getline(__file__, int(fault.place.rpartition(":")[2])), fault
+
+
+def test_given_scalars_decide_at_what_is_given() -> None:
+    call = rows_prefetched(True).func  # type: ignore[attr-defined]
+
+    def plain(rows: Array, x: Array) -> Array:
+        return x.reshape(4, 4, 16)[rows].reshape(16, 16)
+
+    def kernel(rows: Array, x: Array) -> Array:
+        return call(rows, x)
+
+    assert samebits.prove(plain, kernel, ROWS, X, gradients=False).verdict == "proved"
+    shown = samebits.prove(plain, kernel, BOTH, X, gradients=False)
+    assert shown.verdict == "different"
+    assert "the block of 'x_ref' at step (3,) begins at [16, 0]" in str(shown)
+
+
+def test_what_a_faulty_kernel_reads_is_undecided() -> None:
+    shown = samebits.batch_rows(scaled_in_place(True), X, gradient=False)
+    assert shown.verdict == "undecided"
+    assert "writes into its argument 'x_ref' (interpret/test_kernel_memory.py:" in repr(shown)
+
+
+def test_a_form_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    eqn = jax.make_jaxpr(shifted(True).__wrapped__)(X).eqns[0]  # type: ignore[attr-defined]
+    other = eqn.replace(params={name: value for name, value in eqn.params.items() if name != "jaxpr"})
+    (text,) = kernel_memory(other).unseen
+    assert text.startswith("the memory of pallas_call(float32[16, 16])")
