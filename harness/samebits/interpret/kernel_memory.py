@@ -288,7 +288,7 @@ class _Kernel:
 
     def _follow(self) -> None:
         """Evaluate the steps in their order; one that begins as an earlier one leaves what that left."""
-        is_tracked, asked = self._prepare(), _axes(self._jaxpr)
+        is_tracked, axes = self._prepare(), _axes(self._jaxpr)
         begin = {ref: ref.written for ref in self._refs}
         own = [ref for ref in self._refs if ref.role == "scratch"]
         changing = [*own, *(blocks.memory for blocks in self._outputs())]
@@ -302,7 +302,7 @@ class _Kernel:
             for blocks in self._outputs():
                 blocks.memory.written = blocks.written.get(_key(blocks, step), begin[blocks.memory])
             self._step, ids = step, [place[dim] if self._sized else None for dim in self._logical]
-            state = (*(ids[axis] for axis in asked), *(ref.alike for ref in changing), *(ref.by_others for ref in own))
+            state = (*(ids[axis] for axis in axes), *(ref.alike for ref in changing), *(ref.by_others for ref in own))
             if not is_tracked and state in left:
                 for ref, written in zip(changing, left[state], strict=True):
                     ref.written = written
@@ -461,8 +461,8 @@ def _key(blocks: _Blocks, step: int) -> tuple[int, ...]:
 
 def _axes(jaxpr: Any) -> list[int]:
     """Return the dimensions of the grid whose numbers a body asks for."""
-    asked = {eqn.params["axis"] for eqn in jaxpr.eqns if eqn.primitive.name == "program_id"}
-    return sorted(asked.union(*(_axes(inner) for eqn in jaxpr.eqns for inner in inner_jaxprs(eqn))))
+    axes = {eqn.params["axis"] for eqn in jaxpr.eqns if eqn.primitive.name == "program_id"}
+    return sorted(axes.union(*(_axes(inner) for eqn in jaxpr.eqns for inner in inner_jaxprs(eqn))))
 
 
 def _boxes(blocks: _Blocks) -> tuple[Array, Array, Array]:

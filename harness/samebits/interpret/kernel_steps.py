@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
 from samebits.interpret.equation import Array, scan_sizes
@@ -238,31 +237,31 @@ class KernelSteps:
     # References.
     def _get(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
         memory, *indices = values
-        transforms = jax.tree.unflatten(eqn.params["tree"], indices)
+        transforms = eqn.params["tree"].unflatten(indices)
         if memory.role == "scalars":
             return [_scalar(memory, transforms)]
         return [self._read(eqn, memory, transforms, None, surely)]
 
     def _swap(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
         memory, value, *indices = values
-        transforms = jax.tree.unflatten(eqn.params["tree"], indices)
+        transforms = eqn.params["tree"].unflatten(indices)
         before = None if _is_dropped(eqn) else self._read(eqn, memory, transforms, None, surely)
         self._write(eqn, memory, transforms, value, None, surely)
         return [before]
 
     def _addupdate(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
         memory, value, *indices = values
-        transforms = jax.tree.unflatten(eqn.params["tree"], indices)
+        transforms = eqn.params["tree"].unflatten(indices)
         before = self._read(eqn, memory, transforms, None, surely)
         self._write(eqn, memory, transforms, value if before is None else before, None, surely)
         return []
 
     def _masked_load(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, transforms, mask, _ = jax.tree.unflatten(eqn.params["args_tree"], _leaves(values))
+        memory, transforms, mask, _ = eqn.params["args_tree"].unflatten(_leaves(values))
         return [self._read(eqn, memory, transforms, mask, surely)]
 
     def _masked_swap(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, transforms, value, mask = jax.tree.unflatten(eqn.params["args_tree"], _leaves(values))
+        memory, transforms, value, mask = eqn.params["args_tree"].unflatten(_leaves(values))
         before = None if _is_dropped(eqn) else self._read(eqn, memory, transforms, mask, surely)
         self._write(eqn, memory, transforms, None if value is _UNKNOWN else value, mask, surely)
         return [before]

@@ -1,8 +1,9 @@
 """Pallas kernels as programs without references to memory: the grid is a loop, blocks are slices of arrays.
 
 jax's own interpretation of kernels writes them so. It evaluates the steps of a grid in their order, whatever the device
-may do at the same time: two steps that write one place are not seen. What was never written, and what lies outside of
-an array, is NaN, the smallest integer or false: of floats it shows in every result that reads it.
+may do at the same time; steps that write one place, and what else is wrong whatever the values are, `kernel_memory`
+finds. What was never written, and what lies outside of an array, is NaN, the smallest integer or false: of floats it
+shows in every result that reads it.
 """
 
 from __future__ import annotations

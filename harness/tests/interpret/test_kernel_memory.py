@@ -16,8 +16,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as plgpu
 
-import samebits
-from samebits.interpret.kernel_memory import kernel_memory, memory_faults, program_memory
+from samebits.interpret.kernel_memory import FOLLOWED, kernel_memory, memory_faults, program_memory
+from samebits.interpret.kernel_steps import EVALUATIONS, ITERATIONS, box_of
 
 Array = Any
 Program = Callable[..., Array]
@@ -553,46 +553,33 @@ def test_a_large_grid_is_bounded_and_says_so() -> None:
     memory = seen(program)
     assert time.perf_counter() - begin < 5
     assert memory.faults == ()
-    assert memory.unseen == ("copy: only 8192 of 65536 steps were evaluated",)
+    assert memory.unseen == (f"copy: only {FOLLOWED} of 65536 steps were evaluated",)
 
 
-# The doors.
-def doubled(x: Array) -> Array:
-    return 2 * x
+def test_a_long_body_is_bounded_and_says_so() -> None:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        def body(row: Any, number: Array) -> Array:
+            out_ref[pl.ds(row, 1), :] = x_ref[pl.ds(row, 1), :]
+            return number + pl.program_id(0)
+
+        jax.lax.fori_loop(0, ITERATIONS, body, jnp.int32(0))
+
+    block, steps = rows(ITERATIONS, lambda i: (i, 0)), EVALUATIONS // ITERATIONS // 2
+    shape = jax.ShapeDtypeStruct((ITERATIONS * steps, 16), jnp.float32)
+    call = pl.pallas_call(kernel, grid=(steps,), in_specs=[block], out_specs=block, out_shape=shape)
+    memory = program_memory(jax.make_jaxpr(call)(shape))
+    assert memory.faults == ()
+    assert "steps were evaluated" in memory.unseen[0]
 
 
-def test_a_fault_fails_an_assertion_by_name_and_line() -> None:
-    with pytest.raises(AssertionError, match=r"different.*\n.*\n.*\n?.*writes into its argument 'x_ref' \(interpret/"):
-        samebits.assert_same(doubled, scaled_in_place(True), X, gradients=False)
+def test_indices_after_each_other_are_one_part() -> None:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref.at[pl.ds(4, 8)].at[2:4, 8:][...]
 
-
-@pytest.mark.parametrize("run", [samebits.prove, samebits.check])
-def test_a_fault_of_the_variant_is_different(run: Callable[..., Any]) -> None:
-    shown = run(doubled, scaled_in_place(True), X, gradients=False)
-    assert (shown.ok, shown.verdict) == (False, "different"), shown
-    assert "undefined: the kernel writes into its argument 'x_ref' (interpret/test_kernel_memory.py:" in str(shown)
-
-
-@pytest.mark.parametrize("run", [samebits.prove, samebits.check])
-def test_a_fault_of_the_reference_is_an_error(run: Callable[..., Any]) -> None:
-    wrong = scaled_in_place(True)
-    for variant in (doubled, lambda x: wrong(x)):
-        shown = run(wrong, variant, X, gradients=False)
-        assert (shown.ok, shown.verdict) == (False, "error"), shown
-        assert "a kernel of the reference: the kernel writes into its argument 'x_ref' (interpret/" in str(shown)
-
-
-def test_a_fault_of_a_gradient_is_different() -> None:
-    @jax.custom_vjp
-    def rule(x: Array) -> Array:
-        return 2 * x
-
-    rule.defvjp(lambda x: (2 * x, None), lambda _, g: (half_of_the_rows(True)(2 * g),))
-    shown = samebits.prove(doubled, rule, X)
-    assert {leaf.place.direction: leaf.ruling.verdict for leaf in shown.leaves} == {
-        "forward": "proved",
-        "gradient": "different",
-    }
+    shape = jax.ShapeDtypeStruct((2, 8), jnp.float32)
+    eqn = jax.make_jaxpr(pl.pallas_call(kernel, out_shape=shape).__wrapped__)(X).eqns[0]  # type: ignore[attr-defined]
+    get = next(each for each in eqn.params["jaxpr"].eqns if each.primitive.name == "get")
+    assert box_of((16, 16), get.params["tree"].unflatten(get.invars[1:])) == ((6, 8), (8, 16))
 
 
 def test_a_fault_of_a_gradient_is_at_a_line_of_the_kernel() -> None:
@@ -609,27 +596,6 @@ def test_a_fault_of_a_gradient_is_at_a_line_of_the_kernel() -> None:
     assert len(faults) == 2
     for fault in faults:
         assert "# here" in linecache.getline(__file__, int(fault.place.rpartition(":")[2])), fault
-
-
-def test_given_scalars_decide_at_what_is_given() -> None:
-    call = rows_prefetched(True).func  # type: ignore[attr-defined]
-
-    def plain(rows: Array, x: Array) -> Array:
-        return x.reshape(4, 4, 16)[rows].reshape(16, 16)
-
-    def kernel(rows: Array, x: Array) -> Array:
-        return call(rows, x)
-
-    assert samebits.prove(plain, kernel, ROWS, X, gradients=False).verdict == "proved"
-    shown = samebits.prove(plain, kernel, BOTH, X, gradients=False)
-    assert shown.verdict == "different"
-    assert "the block of 'x_ref' at step (3,) begins at [16, 0]" in str(shown)
-
-
-def test_what_a_faulty_kernel_reads_is_undecided() -> None:
-    shown = samebits.batch_rows(scaled_in_place(True), X, gradient=False)
-    assert shown.verdict == "undecided"
-    assert "writes into its argument 'x_ref' (interpret/test_kernel_memory.py:" in repr(shown)
 
 
 def test_a_form_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
