@@ -69,10 +69,10 @@ def rows_prefetched(wrong: bool) -> Program:
 
 def element_windows(wrong: bool) -> Program:
     def kernel(x_ref: Any, out_ref: Any) -> None:
-        out_ref[...] = x_ref[0:4, :] + x_ref[4:8, :]
+        out_ref[...] = x_ref[0:4, :]
 
-    rows = pl.Element(8) if wrong else pl.Element(8, (4, 4))
-    window = pl.BlockSpec((rows, pl.Element(16)), lambda i: (i * 4 + 8 * wrong, 0))  # here
+    rows = pl.Element(8) if wrong else pl.Element(8, (8, 0))
+    window = pl.BlockSpec((rows, pl.Element(16)), lambda i: (i * 4 + 8, 0))  # here
     return pl.pallas_call(kernel, grid=(4,), in_specs=[window], out_specs=by_step(4), out_shape=OUT)
 
 
@@ -425,6 +425,24 @@ def chosen_start(x: Array) -> Array:
     return summing(kernel, (2, 4), None)(x)
 
 
+def read_at_a_value(x: Array) -> Array:
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        out_ref[...] = x_ref[...]
+
+        @pl.when(x_ref[0, 0] > 0)
+        def _() -> None:
+            out_ref[...] = sum_ref[...]
+
+    return summing(kernel, (2, 4), None)(x)
+
+
+def taken_at_a_value(x: Array) -> Array:
+    def kernel(x_ref: Any, out_ref: Any, sum_ref: Any) -> None:
+        out_ref[...] = jnp.where(x_ref[...] > 0, sum_ref[...], x_ref[...])
+
+    return summing(kernel, (2, 4), None)(x)
+
+
 def first_column(x: Array) -> Array:
     """Of a scratch only the first column is used."""
 
@@ -449,6 +467,22 @@ def a_block_that_sticks_out(x: Array) -> Array:
     return pl.pallas_call(copy, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=out)(x[:14])
 
 
+def partly_stored_at_the_end(x: Array) -> Array:
+    """Of the last block only the rows that the array has are stored."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        @pl.when(pl.program_id(0) < 3)
+        def _() -> None:
+            out_ref[...] = x_ref[...]
+
+        @pl.when(pl.program_id(0) == 3)
+        def _() -> None:
+            out_ref[0:2, :] = x_ref[0:2, :]
+
+    out = jax.ShapeDtypeStruct((14, 16), jnp.float32)
+    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=out)(x[:14])
+
+
 def long_loop(x: Array) -> Array:
     """More iterations than are evaluated one by one."""
 
@@ -463,12 +497,12 @@ def long_loop(x: Array) -> Array:
 
 def batched(x: Array) -> Array:
     """A dimension of the grid is that of a `vmap`, and has no number in the kernel."""
-    return jax.vmap(sum_without_a_start(False))(jnp.stack([x, 2 * x]))
+    return jax.vmap(stored_in_no_last_step(False))(jnp.stack([x, 2 * x]))
 
 
 HONEST = (
-    *(conditional_start, chosen_start, first_column, rows_that_a_value_chooses, a_block_that_sticks_out, long_loop),
-    batched,
+    *(conditional_start, chosen_start, read_at_a_value, taken_at_a_value, first_column, rows_that_a_value_chooses),
+    *(a_block_that_sticks_out, partly_stored_at_the_end, long_loop, batched),
 )
 
 
