@@ -14,6 +14,7 @@ from samebits.functions.compile_side_by_side import compare_programs as compare_
 from samebits.functions.compile_side_by_side import run_compiled as run_compiled
 from samebits.functions.result import Comparing as Comparing
 from samebits.functions.result import OtherInputsWarning as OtherInputsWarning
+from samebits.kernel_gate.gate import gate as gate
 from samebits.numerics.bits import Comparison as Comparison
 from samebits.numerics.bits import compare as compare
 from samebits.numerics.bits import same_bits as same_bits

@@ -17,7 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 COMMANDS = OnDemand(
-    *("accept", "bisect", "cache", "check", "compare", "diff", "golden"),
+    *("accept", "bisect", "cache", "check", "compare", "diff", "gate", "golden"),
     *("launch", "new", "prove", "report", "train"),
     compile="compile:compile_",
     list="list:list_pairs",

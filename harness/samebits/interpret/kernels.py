@@ -8,11 +8,15 @@ shows in every result that reads it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+from jax.interpreters import mlir
 
 from samebits.errors import NotCovered
 from samebits.interpret.dead_code import each_level, live
@@ -52,3 +56,39 @@ def _reading_nothing_outside(jaxpr: Any) -> Any:
 def _filling(eqn: Any) -> Any:
     mode = jax.lax.GatherScatterMode.FILL_OR_DROP
     return eqn.replace(params={**eqn.params, "mode": mode}) if eqn.params["mode"] != mode else eqn
+
+
+INTERPRETED = "kernels ran on this CPU by jax's interpretation of them, step by step, not as the TPU or GPU runs them"
+
+
+class _Lowering(threading.local):
+    """Whether kernels that are lowered for a CPU in this thread are interpreted."""
+
+    interpreted = False
+
+
+_LOWERING = _Lowering()
+
+
+@contextlib.contextmanager
+def interpreted_on_cpu() -> Iterator[None]:
+    """Lower kernels for a CPU inside as their interpretation, which jax otherwise does for `interpret=True` alone."""
+    _interpretation_registered()
+    before, _LOWERING.interpreted = _LOWERING.interpreted, True
+    try:
+        yield
+    finally:
+        _LOWERING.interpreted = before
+
+
+@functools.cache
+def _interpretation_registered() -> None:
+    try:
+        from jax._src.pallas.pallas_call import _pallas_call_lowering, pallas_call_p  # it has no public name
+    except ImportError:  # kernels are not run, and jax says why
+        return
+
+    def on_cpu(context: Any, *operands: Any, interpret: Any, **params: Any) -> Any:
+        return _pallas_call_lowering(context, *operands, interpret=interpret or _LOWERING.interpreted, **params)
+
+    mlir.register_lowering(pallas_call_p, on_cpu, platform="cpu")

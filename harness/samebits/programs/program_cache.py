@@ -29,7 +29,8 @@ from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.environment import compile_options, configuration
 from samebits.host.group import LockstepGroup
 from samebits.host.interrupts import Stop
-from samebits.host.isolation import NUMPY_RANDOM, PYTHON_RANDOM, undone
+from samebits.host.isolation import NUMPY_RANDOM, PYTHON_RANDOM, note, undone
+from samebits.interpret.kernels import INTERPRETED, interpreted_on_cpu
 from samebits.programs.captured_values import calls_python, captured_arrays, constants_of, equations
 from samebits.user_errors import one_line
 
@@ -159,8 +160,11 @@ class Program:
     def lower(self) -> Any:
         """Return the program in StableHLO, as jax has it."""
         if self.lowered is None:
-            with self.setup.active():
+            kernels = any(equation.primitive.name == "pallas_call" for equation in equations(self.traced.jaxpr))
+            with self.setup.active(), interpreted_on_cpu() if kernels else nullcontext():
                 self.lowered = self.traced.lower()
+            if kernels and jax.default_backend() == "cpu":
+                note(INTERPRETED)
         return self.lowered
 
     def text(self) -> StableHlo:

@@ -21,6 +21,7 @@ from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
 from samebits.report.changes.diff_document import DiffDocument
 from samebits.report.document import SCHEMA
+from samebits.report.gate import GateDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
 
@@ -48,6 +49,7 @@ RECORDS: tuple[type, ...] = (
     defaults.DefaultsDocument,
     AdviseDocument,
     faults.FaultTable,
+    GateDocument,
     CacheDocument,
     DiffDocument,
 )

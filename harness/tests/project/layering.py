@@ -39,7 +39,7 @@ FLOORS = (
     ("cluster",),
     ("report",),
     ("functions",),
-    ("properties",),
+    ("properties", "kernel_gate"),
     ("cli", "testing"),
     ("__main__",),
 )

@@ -1,0 +1,131 @@
+"""`samebits gate`: a kernel in a file against its reference, for a loop that writes kernels."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from samebits.cli import options
+from samebits.cli.declared import argument, option
+from samebits.errors import RequestError
+from samebits.schema.argument_text import EXAMPLES
+
+if TYPE_CHECKING:
+    from samebits.cli.pipeline import CommandRun
+    from samebits.kernel_gate.request import GateRequest
+    from samebits.report.gate import GateDocument
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(options.ReportOptions):
+    """The options of `samebits gate`."""
+
+    kernel: Annotated[str, argument("KERNEL.py[:FUNCTION]|-")]
+    reference: Annotated[str | None, option("The function that is right by definition.", "FILE.py[:FUNCTION]")] = None
+    inputs: Annotated[
+        str | None,
+        option(
+            "Returns what both are called with; `inputs` or `create_inputs` of the reference's file by default.",
+            "FILE.py[:FUNCTION]",
+        ),
+    ] = None
+    arg: Annotated[tuple[str, ...], option(f"An array in place of --inputs, by position, as in {EXAMPLES}.", "WORD")] = ()
+    gradient: Annotated[bool, option("Refute a kernel that cannot be differentiated.")] = False
+    forward: Annotated[bool, option("No gradients; by default they are compared where the kernel has some.")] = False
+    sizes: Annotated[Literal["all", "given"], option("Whether other sizes than those of the inputs are tried.")] = "all"
+    seconds: Annotated[float, option("How long each half may take.", "SECONDS", above=0)] = 60.0
+
+
+@options.command(GateOptions, runs_user_code=False)
+def gate(chosen: GateOptions) -> int:
+    """Refute a kernel by name, or say what may be claimed of it; no device is needed.
+
+    The kernel runs in processes of its own, first without its reference, then beside it. With `-` the request is JSON
+    on standard input: the options by name, and `kernel_source` and `reference_source` in place of files.
+
+    Exit codes: 0 not refuted, 1 refuted, 2 the request is wrong, 3 undecided.
+    """
+    from samebits.host import environment
+
+    environment.prepare(devices=1, platform="cpu")
+    return options.run("gate:gate_kernel", chosen)
+
+
+def gate_kernel(chosen: GateOptions, run: CommandRun) -> GateDocument:
+    """Judge a kernel."""
+    with tempfile.TemporaryDirectory(prefix="samebits-gate-") as folder:
+        return gate_document(_request(chosen, Path(folder)), run)
+
+
+def gate_document(request: GateRequest, run: CommandRun) -> GateDocument:
+    """Judge a kernel by its request."""
+    from samebits.kernel_gate.gate import gated
+    from samebits.report.gate import GateDocument, claim_of
+
+    request = request.resolved()
+    found = gated(request)
+    return GateDocument(
+        kernel=request.kernel,
+        reference=request.reference,
+        results=found.rows,
+        leaves=found.leaves,
+        refuted=tuple(row.kind for row in found.rows if row.state == "refuted"),
+        claim=claim_of(found.rows, found.leaves),
+        notes=found.notes,
+        seconds=round(run.seconds, 3),
+    )
+
+
+def _request(chosen: GateOptions, folder: Path) -> GateRequest:
+    """Return the request of the options, or that on standard input."""
+    from samebits.kernel_gate.request import GateRequest
+
+    if chosen.gradient and chosen.forward:
+        raise RequestError("--gradient and --forward contradict each other; give one of them")
+    if chosen.kernel == "-":
+        return _read_request(sys.stdin.read(), folder)
+    if chosen.reference is None:
+        raise RequestError("no --reference: nothing would be compared; give --reference FILE.py:FUNCTION")
+    gradient = True if chosen.gradient else False if chosen.forward else None
+    return GateRequest(
+        kernel=chosen.kernel,
+        reference=chosen.reference,
+        inputs=chosen.inputs,
+        arg=chosen.arg,
+        gradient=gradient,
+        sizes=chosen.sizes,
+        seconds=chosen.seconds,
+    )
+
+
+def _read_request(text: str, folder: Path) -> GateRequest:
+    """Read a request in JSON, and write the sources that it holds to files."""
+    import msgspec
+
+    from samebits.kernel_gate.request import GateRequest
+
+    try:
+        raw: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RequestError(f"standard input: not a JSON object: {error}") from None
+    for name in ("kernel", "reference"):
+        source = raw.pop(f"{name}_source", None)
+        if source is not None:
+            place = folder / name  # in folders of their own, so that neither finds the other beside it
+            place.mkdir()
+            (place / f"{name}.py").write_text(str(source), encoding="utf-8")
+            raw[name] = f"{place / name}.py" + (f":{raw[name]}" if raw.get(name) else "")
+    known = [field.name for field in fields(GateRequest)]
+    unknown = [name for name in raw if name not in known]
+    if unknown:
+        raise RequestError(
+            f"standard input: the key {unknown[0]!r} is unknown; expected {', '.join(known)}, kernel_source or "
+            "reference_source"
+        )
+    try:
+        return msgspec.convert(raw, GateRequest, strict=True)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"standard input: {error}") from None

@@ -1,0 +1,296 @@
+"""A kernel without its reference, in a process of its own: whether calls compute, and nothing else is looked at.
+
+The reference is nowhere in this process. The kernel is traced and called several times, with clocks, variables and
+backends as they are and as others have them: each time it must be the same program, and give what that computes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.host.isolation import take_notes, undone
+from samebits.interpret.kernels import interpreted_on_cpu
+from samebits.kernel_gate.arguments import Arguments, others
+from samebits.kernel_gate.request import file_of
+from samebits.programs.implementations import function_named
+from samebits.schema.gate_row import GateRow
+from samebits.user_errors import one_line
+
+CALLS = 5
+
+_WATCHED = {
+    "sys._getframe": "reads the functions that call it",
+    "sys._current_frames": "reads the functions that call it",
+    "gc.get_objects": "looks through the objects of this process",
+    "gc.get_referrers": "looks through the objects of this process",
+    "gc.get_referents": "looks through the objects of this process",
+    "subprocess.Popen": "starts another program",
+    "os.system": "starts another program",
+    "os.exec": "starts another program",
+    "os.fork": "starts another process",
+    "os.putenv": "changes the environment",
+    "os.listdir": "lists folders",
+    "os.scandir": "lists folders",
+    "socket.connect": "connects to a host",
+    "socket.gethostname": "asks for the name of the machine",
+    "open": "opens files",
+    "exec": "executes text",
+    "sys.settrace": "traces this process",
+    "sys.setprofile": "traces this process",
+    "ctypes.dlopen": "loads a library",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alone:
+    """What was seen of a kernel alone.
+
+    Args:
+        rows: one for each kind that was tried here.
+        program: its text, which is the same beside the reference.
+        types: shape and dtype of each output.
+    """
+
+    rows: tuple[GateRow, ...]
+    program: str = ""
+    types: tuple[tuple[tuple[int, ...], str], ...] = ()
+
+
+class _Watch:
+    """What code of the kernel's file does while it is watched: a hook of Python's cannot be taken away again."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.found, self._on = str(file), list[str](), False
+        sys.addaudithook(self._event)
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Watch inside."""
+        self._on = True
+        try:
+            yield
+        finally:
+            self._on = False
+
+    def _event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._on or event not in _WATCHED:
+            return
+        self._on = False
+        frame = sys._getframe(1)
+        importing = False  # which opens and executes files by itself; what is imported is read from the source
+        while frame is not None and _is_of_python(frame.f_code.co_filename):
+            importing = importing or frame.f_code.co_filename.startswith("<frozen importlib")
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is not None and frame.f_code.co_filename == self.file and not importing:
+            self.found.append(f"{_WATCHED[event]} (line {frame.f_lineno})")
+        self._on = True
+
+
+def _is_of_python(name: str) -> bool:
+    return name.startswith("<frozen ") or (
+        name.startswith(os.path.dirname(os.__file__)) and "site-packages" not in name
+    )
+
+
+def program_text(function: Callable[..., Any], values: Arguments) -> tuple[str, Any]:
+    """Return the program of a function as text, from a trace of its own, and the trace."""
+    jax.clear_caches()
+    leaves, tree = jax.tree.flatten(values)
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def call(*arrays: Any) -> Any:
+        filled = [*leaves]
+        for place, array in zip(places, arrays, strict=True):
+            filled[place] = array
+        return function(*jax.tree.unflatten(tree, filled))
+
+    traced = jax.jit(call).trace(*[leaves[place] for place in places])
+    with interpreted_on_cpu():
+        return traced.lower().as_text(), traced
+
+
+def watched_alone(kernel: str, values: Arguments) -> Alone:
+    """Load a kernel, trace it and call it; what raises is a row."""
+    file, watch = file_of(kernel), _Watch(file_of(kernel))
+    threads = set(threading.enumerate())
+    try:
+        with watch.on():
+            function = function_named(kernel)
+        module = sys.modules[function.__module__] if hasattr(function, "__module__") else None
+        with watch.on(), undone("calling it"):
+            text, traced = program_text(function, values)
+    except BaseException as error:  # `sys.exit()` is no `Exception`
+        return Alone(rows=(GateRow(kind="form", state="refuted", words=one_line(error), where=file.name),))
+    outs = jax.tree.leaves(traced.out_info)
+    before = _state(module, function)
+    with watch.on(), undone("calling it"):
+        rows = [_calls(function, traced, values)]
+    kept = rows[0].state == "refuted"
+    changed = sorted(name for name, value in _state(module, function).items() if before.get(name, value) != value)
+    if changed and not kept:
+        words = f"keeps values between calls: {', '.join(changed[:3])}"
+        rows = [GateRow(kind="kept", state="refuted", words=words, where=file.name)]
+    rows.append(_surroundings(function, values, text, watch))
+    rows.append(_tampering(function, values, threads))
+    return Alone(rows=tuple(rows), program=text, types=tuple((out.shape, str(out.dtype)) for out in outs))
+
+
+def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> GateRow:
+    """Call a kernel with concrete arrays several times: each answer must be what its program computes."""
+    second = others(values)
+    with interpreted_on_cpu():
+        compiled = traced.lower().compile()
+        wanted = [_results(compiled(*_arrays(each))) for each in (values, second)]
+    buffers = jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, values)
+    for number, place in enumerate((0, 1, 0, 0, 1), start=1):
+        arguments = jax.tree.map(lambda x: jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x, (values, second)[place])
+        if number > CALLS - 2:  # the same NumPy arrays, whose content changes between two calls
+            _fill(buffers, (values, second)[place])
+            arguments = buffers
+        try:
+            with interpreted_on_cpu():
+                answer = function(*arguments)
+            got = _results(answer)
+        except BaseException as error:
+            return GateRow(kind="kept", state="refuted", words=f"call {number} {one_line(error)}")
+        if not _plain(answer):
+            return GateRow(kind="tampering", state="refuted", words="returns what is no array, but may claim to be one")
+        if number == CALLS and not _equal(buffers, second):
+            return GateRow(kind="tampering", state="refuted", words="writes into its arguments")
+        for leaf, expected in zip(got, wanted[place], strict=False):
+            if not _near(leaf, expected):
+                earlier = any(_near(leaf, other) for other in wanted[1 - place])
+                words = "gives the answer of another call" if earlier else "is not what its program computes"
+                return GateRow(kind="kept", state="refuted", words=f"call {number} {words}")
+    return GateRow(kind="kept", state="holds", words=f"{CALLS} calls, each gave what the traced program computes")
+
+
+def _plain(answer: Any) -> bool:
+    return all(isinstance(leaf, jax.Array) or type(leaf) is np.ndarray for leaf in jax.tree.leaves(answer))
+
+
+def _arrays(values: Arguments) -> list[Any]:
+    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+
+
+def _results(answer: Any) -> list[Any]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(answer)]
+
+
+def _fill(buffers: Arguments, values: Arguments) -> None:
+    for buffer, value in zip(_arrays(buffers), _arrays(values), strict=True):
+        buffer[...] = value
+
+
+def _equal(first: Arguments, second: Arguments) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(_arrays(first), _arrays(second), strict=True))
+
+
+def _near(got: Any, expected: Any) -> bool:
+    """Return whether two results of one program are, whatever is compiled together: up to the root of an epsilon."""
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return False
+    if expected.dtype.kind in "iub":
+        return bool(np.array_equal(got, expected))
+    epsilon = float(jax.numpy.finfo(expected.dtype).eps)
+    first, second = got.astype(np.complex128), expected.astype(np.complex128)
+    scale = np.max(np.abs(second), initial=0.0, where=np.isfinite(second))
+    with np.errstate(invalid="ignore"):
+        same = (first == second) | (np.isnan(first) & np.isnan(second)) | (np.abs(first - second) <= epsilon**0.5 * scale)
+    return bool(np.all(same))
+
+
+def _state(module: types.ModuleType | None, function: Any) -> dict[str, Any]:
+    """Return numbers, texts and arrays that a module and its functions hold, by where they are."""
+    state: dict[str, Any] = {}
+
+    def walk(where: str, value: Any, depth: int) -> None:
+        if isinstance(value, bool | int | float | str | bytes):
+            state[where] = value
+        elif hasattr(value, "dtype") and hasattr(value, "shape"):
+            state[where] = id(value)
+        elif isinstance(value, Mapping) and depth:
+            for key, each in list(value.items())[:1000]:
+                walk(f"{where}[{key!r}]", each, depth - 1)
+            state[f"arrays of {where}"] = sum(hasattr(each, "dtype") for each in value.values())
+        elif isinstance(value, list | tuple | set) and depth:
+            for place, each in enumerate(list(value)[:1000]):
+                walk(f"{where}[{place}]", each, depth - 1)
+            state[f"length of {where}"] = len(value)
+        elif isinstance(value, types.FunctionType) and depth:
+            for name, each in {**vars(value), **_closure(value)}.items():
+                walk(f"{where}.{name}", each, depth - 1)
+
+    names = vars(module) if module is not None else {}
+    for name, value in list(names.items()):
+        if not name.startswith("__") and getattr(value, "__module__", module and module.__name__) in (None, names.get("__name__")):
+            walk(name, value, 3)
+    walk("it", function, 3)
+    return state
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    known = {}
+    for name, cell in cells:
+        with contextlib.suppress(ValueError):  # not filled yet
+            known[name] = cell.cell_contents
+    return known
+
+
+@contextlib.contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Be another machine inside, as far as a kernel can see: in a test, under continuous integration, with a TPU."""
+    more = {"PYTEST_CURRENT_TEST": "test_kernel.py::test (call)", "CI": "true", "GITHUB_ACTIONS": "true"}
+    kept = {name: os.environ.get(name) for name in more}
+    argv, backend, folder = sys.argv, jax.default_backend, os.getcwd()
+    os.environ.update(more)
+    sys.argv, jax.default_backend = ["pytest", "-q"], lambda: "tpu"
+    sys.modules.setdefault("pytest", types.ModuleType("pytest"))
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        sys.argv, jax.default_backend = argv, backend
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _surroundings(function: Callable[..., Any], values: Arguments, text: str, watch: _Watch) -> GateRow:
+    """Trace a kernel again, after its calls and in other surroundings: it must be the same program."""
+    for where, context in (("after some calls", contextlib.nullcontext()), ("in a test on a TPU", _elsewhere())):
+        try:
+            with context, watch.on():
+                again = program_text(function, values)[0]
+        except BaseException as error:
+            return GateRow(kind="aware", state="refuted", words=f"{where} it {one_line(error)}")
+        if again != text:
+            return GateRow(kind="aware", state="refuted", words=f"{where} it is another program")
+    if watch.found:
+        return GateRow(kind="aware", state="refuted", words=watch.found[0], where=Path(watch.file).name)
+    return GateRow(kind="aware", state="holds", words="the same program after calls, in a test, and beside a TPU")
+
+
+def _tampering(function: Callable[..., Any], values: Arguments, threads: set[threading.Thread]) -> GateRow:
+    """Look at what the kernel changed in this process."""
+    notes = [note for note in take_notes() if "It was undone" in note]
+    if notes:
+        return GateRow(kind="tampering", state="refuted", words=notes[0].partition(" It was undone")[0].rstrip("."))
+    started = [thread.name for thread in set(threading.enumerate()) - threads if type(thread) is threading.Thread]
+    if started:
+        return GateRow(kind="tampering", state="refuted", words=f"starts threads ({', '.join(sorted(started))})")
+    return GateRow(kind="tampering", state="holds", words="its arguments and this process are as they were")

@@ -1,0 +1,153 @@
+"""What a kernel is called with: arrays that its author may know, and others like them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.errors import RequestError
+from samebits.programs.inputs import arg_dtype, arg_shape, drawn_values
+from samebits.schema.argument_text import parse_arguments
+from samebits.schema.case import Case
+
+Arguments = tuple[Any, ...]
+
+LARGE = 1 << 18
+"""Elements of the largest input from which smaller sizes stand for it: a CPU executes every step of a kernel."""
+
+LEAST = (64, 256, 1024)
+"""Sizes below which no dimension is made smaller, in the order of trial: a kernel has blocks of some length."""
+
+
+def drawn_arguments(words: Sequence[str]) -> Arguments:
+    """Draw what `--arg` declares, in its order."""
+    rng, case, values = np.random.default_rng(0), Case(id="call"), []
+    for name, arg in parse_arguments(words).items():
+        shape, dtype = arg_shape(arg, name, case), arg_dtype(arg, "float32")
+        values.append(drawn_values(arg, name, rng, shape, dtype, case))
+    return tuple(values)
+
+
+def write_arguments(make: Callable[[], Any], reference: Callable[..., Any], least: int | None, path: Path) -> None:
+    """Write what both functions are called with; at sizes of about `least` where that is a number.
+
+    Raises:
+        RequestError: the function raises, or returns no array, or nothing smaller is an input of the reference.
+    """
+    try:
+        types = jax.eval_shape(make)
+        shapes = None if least is None else _smaller(types, reference, least)
+        values = make() if shapes is None else _of_shapes(make, types, shapes)
+    except RequestError:
+        raise
+    except Exception as error:
+        raise RequestError(f"the inputs: raised {type(error).__name__}: {error}") from error
+    values = tuple(values) if isinstance(values, tuple | list) else (values,)
+    held = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "dtype") else leaf, values)
+    if not any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(held)):
+        raise RequestError("the inputs: they hold no array; expected a tuple of arrays")
+    path.write_bytes(pickle.dumps((held, largest(types))))
+
+
+def read_arguments(path: Path) -> Arguments:
+    """Return what was written."""
+    values: Arguments = pickle.loads(path.read_bytes())[0]  # noqa: S301  of our own process
+    return values
+
+
+def largest(tree: Any) -> int:
+    """Return how many elements the largest array has."""
+    return max((math.prod(np.shape(leaf)) for leaf in jax.tree.leaves(tree)), default=0)
+
+
+def _smaller(types: Any, reference: Callable[..., Any], least: int) -> Mapping[int, int]:
+    """Return a smaller size for as many sizes as the reference can be traced with, the largest first."""
+    sizes = sorted({size for leaf in jax.tree.leaves(types) for size in leaf.shape}, reverse=True)
+    chosen: dict[int, int] = {}
+    for size in sizes:
+        smaller = next((size >> power for power in range(20, 0, -1) if _fits(size, power, least)), None)
+        if smaller is not None and _traces(reference, _resized(types, {**chosen, size: smaller})):
+            chosen[size] = smaller
+    return chosen
+
+
+def _fits(size: int, power: int, least: int) -> bool:
+    return size % (1 << power) == 0 and size >> power >= least
+
+
+def _resized(types: Any, sizes: Mapping[int, int]) -> Any:
+    def resized(leaf: Any) -> Any:
+        return jax.ShapeDtypeStruct(tuple(sizes.get(size, size) for size in leaf.shape), leaf.dtype)
+
+    return jax.tree.map(resized, types)
+
+
+def _traces(function: Callable[..., Any], types: Any) -> bool:
+    try:
+        jax.eval_shape(function, *(types if isinstance(types, tuple | list) else (types,)))
+    except Exception:  # whatever it raises at these sizes
+        return False
+    return True
+
+
+def _of_shapes(make: Callable[[], Any], types: Any, sizes: Mapping[int, int]) -> Any:
+    """Return floats drawn at other sizes, and of the integers the first ones, which index what is there."""
+    leaves, tree = jax.tree.flatten(types)
+    integers = [place for place, leaf in enumerate(leaves) if not jax.numpy.issubdtype(leaf.dtype, np.inexact)]
+    known = jax.jit(lambda: [jax.tree.leaves(make())[place] for place in integers])()  # floats are not computed
+    rng, values = np.random.default_rng(0), []
+    for place, leaf in enumerate(jax.tree.leaves(_resized(types, sizes))):
+        if place in integers:
+            values.append(cropped(np.asarray(known[integers.index(place)]), leaf.shape, sizes))
+        else:
+            values.append(rng.standard_normal(leaf.shape).astype(leaf.dtype))
+    return jax.tree.unflatten(tree, values)
+
+
+def cropped(array: Any, shape: Sequence[int], sizes: Mapping[int, int]) -> Any:
+    """Return the first elements of an array; integers that may index a dimension which is smaller now index it still.
+
+    Raises:
+        RequestError: its integers add up to such a dimension, as the sizes of groups do: nothing says what they are.
+    """
+    part = array[tuple(map(slice, shape))]
+    if array.dtype.kind not in "iu" or not array.size:
+        return part
+    if int(array.sum()) in sizes:
+        raise RequestError(f"the inputs: integers add up to {array.sum()}, which is smaller now")
+    end = min((small for size, small in sizes.items() if array.max() < size), default=None)
+    return part if end is None else np.where(part >= end, part % end, part).astype(array.dtype)
+
+
+def others(values: Arguments) -> Arguments:
+    """Return other arguments of the same kind: floats in another order and half as large, integers in another order."""
+
+    def other(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray) or not leaf.size:
+            return leaf
+        turned = leaf.reshape(-1)[::-1].reshape(leaf.shape)
+        return np.asarray(turned * leaf.dtype.type(0.5) if leaf.dtype.kind not in "iub" else turned, leaf.dtype)
+
+    result: Arguments = jax.tree.map(other, values)
+    return result
+
+
+def nearby_sizes(values: Arguments) -> Iterator[tuple[Mapping[int, int], Arguments]]:
+    """Yield smaller sizes, a dimension at a time, with arguments: one less, which blocks do not divide, and half."""
+    arrays = [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+    sums = {int(leaf.sum()) for leaf in arrays if leaf.dtype.kind in "iu"}
+    for size in sorted({size for leaf in arrays for size in leaf.shape if size > 1} - sums, reverse=True):
+        for smaller in dict.fromkeys((size - 1, size // 2)):
+            sizes = {size: smaller}
+
+            def at(leaf: Any, sizes: Mapping[int, int] = sizes) -> Any:
+                shape = [sizes.get(each, each) for each in np.shape(leaf)]
+                return cropped(leaf, shape, sizes) if isinstance(leaf, np.ndarray) else leaf
+
+            yield sizes, jax.tree.map(at, values)

@@ -1,0 +1,180 @@
+"""`samebits.gate`: a kernel refuted by name, or shown to be its reference, by processes that it cannot harm."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.host.subprocesses import run_process, samebits_environment
+from samebits.kernel_gate.processes import ForkEnd, forked
+from samebits.kernel_gate.reaches import reaches
+from samebits.kernel_gate.request import GateRequest, file_of
+from samebits.schema.finding import Finding
+from samebits.schema.gate_row import KINDS, GateRow
+
+if TYPE_CHECKING:
+    from samebits.report.gate import GateDocument
+
+def gate(kernel: str | Path, reference: str | Path, **options: Any) -> GateDocument:
+    """Refute a kernel by name, or say what may be claimed of it; it runs in processes that it cannot harm.
+
+    Equivalent to `samebits gate KERNEL.py --reference REFERENCE.py --json FILE` and reading that file.
+
+    Args:
+        kernel: `FILE.py:FUNCTION`; of a file alone, its function `kernel` or `workload`.
+        reference: the same of what is right by definition, `reference` or `workload`.
+        options: `inputs="FILE.py:FUNCTION"`, `arg=("x=f32[8,128]",)`, `gradient=False`, `sizes="given"` and
+            `seconds=30`, as in `GateRequest`.
+
+    Returns:
+        The document of the command: a row for each kind of refutation, `refuted`, and the `claim` that may be made.
+
+    Raises:
+        RequestError: a file, function or option is wrong.
+        CouldNotRun: the command ended without a document.
+    """
+    from samebits.report.document import read_as
+    from samebits.report.gate import GateDocument
+
+    known = [field.name for field in fields(GateRequest)][2:]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise RequestError(f"samebits.gate takes no {unknown[0]!r}; it takes {', '.join(known)}")
+    request = GateRequest(kernel=str(kernel), reference=str(reference), **options).resolved()
+    with tempfile.TemporaryDirectory(prefix="samebits-gate-") as folder:
+        path = Path(folder) / "document.json"
+        words = [sys.executable, "-m", "samebits", "gate", *request.words(), "--json", str(path)]
+        environment = {**samebits_environment(os.environ), "JAX_PLATFORMS": "cpu"}
+        ended = run_process(words, Path.cwd(), environment, request.seconds * 4 + 60)
+        if not path.exists():
+            kind = RequestError if ended.code == RequestError.exit_code else CouldNotRun
+            raise kind(ended.last or f"samebits gate ended with exit code {ended.code}")
+        return read_as(path, GateDocument)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateFound:
+    """What a gate found.
+
+    Args:
+        rows: one for each kind of refutation, in the order of the kinds.
+        leaves: the verdicts on outputs and gradients, where the kernel came so far.
+        notes: what else to know.
+    """
+
+    rows: tuple[GateRow, ...]
+    leaves: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def gated(request: GateRequest) -> GateFound:
+    """Judge a kernel; jax's backend must not have started in this process, which executes nothing of the user's.
+
+    Raises:
+        RequestError: a file, function or argument of the request is wrong, or the reference raises.
+        CouldNotRun: the inputs did not come within the time.
+    """
+    request = request.resolved()
+    source = tuple(
+        GateRow(kind=reach.kind, state="refuted", words=reach.words, where=reach.where)  # type: ignore[arg-type]
+        for reach in reaches(file_of(request.kernel), request.kernel.rpartition(":")[2], file_of(request.reference))
+    )
+    if source:
+        return GateFound(rows=_whole(source))
+    import samebits.kernel_gate.alone  # once, for all processes
+    import samebits.kernel_gate.judged  # noqa: F401
+
+    with tempfile.TemporaryDirectory(prefix="samebits-gate-") as folder:
+        return _tried(request, Path(folder) / "arguments")
+
+
+def _tried(request: GateRequest, path: Path) -> GateFound:
+    """Try smaller inputs first where the given ones are large: a kernel may reject sizes that its blocks do not fit."""
+    from samebits.kernel_gate.arguments import LARGE, LEAST
+
+    ended = _child(functools.partial(_write, request, LEAST[0], path), request.seconds)
+    _require(ended, "the inputs")
+    notes: tuple[str, ...] = ()
+    large = ended.value > LARGE
+    for least in LEAST if large else (None,):
+        _require(_child(functools.partial(_write, request, least, path), request.seconds), "the inputs")
+        alone = _child(functools.partial(_alone, request, path), request.seconds)
+        if alone.trouble:
+            return GateFound(rows=_whole([GateRow(kind="tampering", state="refuted", words=f"it {alone.trouble}")]))
+        if not (large and alone.value.rows[0].kind == "form" and least != LEAST[-1]):
+            break
+    if large:
+        notes = (f"the inputs are large: smaller ones stood for them, no dimension below {least}",)
+    if any(row.state == "refuted" for row in alone.value.rows):
+        return GateFound(rows=_whole(alone.value.rows), notes=notes)
+    beside = _child(functools.partial(_beside, request, path, alone.value), request.seconds)
+    if beside.trouble:
+        undecided = GateRow(kind="formula", state="undecided", words=f"comparing it {beside.trouble}")
+        return GateFound(rows=_whole([*alone.value.rows, undecided]), notes=notes)
+    if isinstance(beside.value, str):
+        raise CouldNotRun(beside.value)
+    rows = _whole([*alone.value.rows, *beside.value.rows])
+    return GateFound(rows=rows, leaves=beside.value.leaves, notes=(*notes, *beside.value.notes))
+
+
+def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:
+    """Return a row for each kind: what is refuted before what holds, and what was not come to."""
+    order = ("refuted", "undecided", "holds", "not tried")
+    best: dict[str, GateRow] = {}
+    for row in sorted(rows, key=lambda row: order.index(row.state)):
+        best.setdefault(row.kind, row)
+    return tuple(best.get(kind) or GateRow(kind=kind, state="not tried", words="") for kind in KINDS)
+
+
+def _child(work: Any, seconds: float) -> ForkEnd:
+    return forked(functools.partial(_or_words, work), seconds)
+
+
+def _or_words(work: Any) -> Any:
+    """Call what a process is for; an error of ours is its words."""
+    try:
+        return work()
+    except SamebitsError as error:
+        return str(error)
+
+
+def _require(ended: ForkEnd, what: str) -> None:
+    if ended.trouble:
+        raise CouldNotRun(f"{what}: it {ended.trouble}")
+    if isinstance(ended.value, str):
+        raise RequestError(ended.value)
+
+
+def _write(request: GateRequest, least: int | None, path: Path) -> Any:
+    import pickle
+
+    from samebits.kernel_gate.arguments import drawn_arguments, write_arguments
+    from samebits.programs.implementations import function_named
+
+    reference = function_named(request.reference)
+    make = functools.partial(drawn_arguments, request.arg) if request.inputs is None else function_named(request.inputs)
+    write_arguments(make, reference, least, path)
+    return pickle.loads(path.read_bytes())[1]  # noqa: S301  of our own process
+
+
+def _alone(request: GateRequest, path: Path) -> Any:
+    from samebits.kernel_gate.alone import watched_alone
+    from samebits.kernel_gate.arguments import read_arguments
+
+    return watched_alone(request.kernel, read_arguments(path))
+
+
+def _beside(request: GateRequest, path: Path, alone: Any) -> Any:
+    from samebits.kernel_gate.arguments import read_arguments
+    from samebits.kernel_gate.judged import judged
+
+    return judged(request, read_arguments(path), alone, time.monotonic() + request.seconds / 2)
+

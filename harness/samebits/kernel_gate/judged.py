@@ -1,0 +1,222 @@
+"""A kernel beside its reference: compared as any two functions are, at the given sizes and at others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.errors import SamebitsError
+from samebits.functions.compare import check, prove
+from samebits.host.isolation import take_notes
+from samebits.interpret.inner_equations import equations
+from samebits.kernel_gate.alone import Alone, program_text
+from samebits.kernel_gate.arguments import Arguments, nearby_sizes, others
+from samebits.kernel_gate.request import GateRequest
+from samebits.programs.implementations import function_named
+from samebits.schema.finding import Finding
+from samebits.schema.gate_row import GateRow, Kind
+from samebits.user_errors import one_line
+
+SIZES = 8
+"""How many other sizes are tried at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What was seen of a kernel beside its reference.
+
+    Args:
+        rows: one for each kind that was tried here.
+        leaves: the verdicts on outputs and gradients.
+        notes: what else to know.
+    """
+
+    rows: tuple[GateRow, ...]
+    leaves: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) -> Judged:
+    """Compare a kernel with its reference on these inputs, on variations of them and at other sizes, until `end`."""
+    reference, kernel = function_named(request.reference), function_named(request.kernel)
+    try:
+        text, traced = program_text(kernel, values)
+    except BaseException as error:
+        return Judged(rows=(GateRow(kind="aware", state="refuted", words=f"beside its reference it {one_line(error)}"),))
+    if text != alone.program:
+        return Judged(rows=(GateRow(kind="reference", state="refuted", words="another program beside its reference"),))
+    rows = [GateRow(kind="reference", state="holds", words="the same program where its reference is absent")]
+    expected = jax.tree.leaves(jax.eval_shape(lambda: reference(*values)))
+    form = _form(alone.types, [(leaf.shape, str(leaf.dtype)) for leaf in expected])
+    rows.append(form)
+    if form.state == "refuted":
+        return Judged(rows=tuple(rows))
+    gradient = request.gradient is not False and _differentiable(reference, values)
+    if gradient and not _differentiable(kernel, values):
+        if request.gradient:
+            rows.append(GateRow(kind="gradient", state="refuted", words="it cannot be differentiated"))
+        gradient = False
+    found = check(reference, kernel, *values, gradients=gradient)
+    rows += _ruled(found.leaves, reference, kernel, values, traced.jaxpr)
+    if not gradient and not any(row.kind == "gradient" for row in rows):
+        why = "not asked for" if request.gradient is False else "it has none"
+        rows.append(GateRow(kind="gradient", state="not tried", words=why))
+    refuted = any(row.state == "refuted" for row in rows)
+    if request.sizes == "all" and not refuted:
+        rows.append(_at_other_sizes(reference, kernel, values, end))
+    elif not refuted:
+        rows.append(GateRow(kind="structure", state="not tried", words="other sizes were not asked for"))
+    return Judged(rows=tuple(rows), leaves=found.leaves, notes=(*found.notes, *take_notes()))
+
+
+def _form(got: Sequence[tuple[tuple[int, ...], str]], expected: Sequence[tuple[tuple[int, ...], str]]) -> GateRow:
+    shown = [", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in each) for each in (got, expected)]
+    if [*got] == [*expected]:
+        return GateRow(kind="form", state="holds", words=shown[0])
+    return GateRow(kind="form", state="refuted", words=f"returns {shown[0]}; expected {shown[1]}")
+
+
+def _differentiable(function: Callable[..., Any], values: Arguments) -> bool:
+    """Return whether jax can differentiate a function with respect to its float arrays."""
+
+    def total(*leaves: Any) -> Any:
+        filled = iter(leaves)
+        outs = function(*jax.tree.map(lambda x: next(filled) if _is_float(x) else x, values))
+        return sum(jax.numpy.sum(out).astype("float32") for out in jax.tree.leaves(outs) if _is_float(out))
+
+    leaves = [leaf for leaf in jax.tree.leaves(values) if _is_float(leaf)]
+    try:
+        jax.eval_shape(jax.grad(total, argnums=tuple(range(len(leaves)))), *leaves)
+    except Exception:  # a kernel without a rule, or an output without floats
+        return False
+    return bool(leaves)
+
+
+def _is_float(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, np.floating)
+
+
+def _ruled(
+    leaves: Sequence[Finding], reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, program: Any
+) -> list[GateRow]:
+    """Return rows for what a comparison gave: what fails by its kind, and what holds."""
+    rows: list[GateRow] = []
+    failing = [leaf for leaf in leaves if not leaf.ruling.ok]
+    forward = [leaf for leaf in failing if leaf.place.direction != "gradient"]
+    for leaf in forward or failing:
+        reason, where = _reason(leaf), next((line.variant for line in leaf.named.lines), None)
+        if leaf.ruling.verdict in ("error", "skipped"):
+            rows.append(GateRow(kind="formula", state="undecided", words=f"{leaf.place.what()}: {reason}"))
+            continue
+        kind: Kind = "gradient" if not forward else _kind(leaf, reference, kernel, values, program)
+        rows.append(GateRow(kind=kind, state="refuted", words=f"{leaf.place.what()}: {reason}", where=where or ""))
+        break
+    refuted = {row.kind for row in rows}
+    verdicts = sorted({leaf.ruling.verdict for leaf in leaves if leaf.place.direction != "gradient"})
+    if not forward and leaves:
+        rows.append(GateRow(kind="formula", state="holds", words=f"outputs: {', '.join(verdicts)}"))
+        rows.append(GateRow(kind="independent", state="holds", words="it reads what its reference reads"))
+        rows.append(GateRow(kind="precision", state="holds", words="rounding explains what differs"))
+    gradients = sorted({leaf.ruling.verdict for leaf in leaves if leaf.place.direction == "gradient"})
+    if gradients and "gradient" not in refuted:
+        rows.append(GateRow(kind="gradient", state="holds", words=f"gradients: {', '.join(gradients)}"))
+    return rows
+
+
+def _reason(leaf: Finding) -> str:
+    return leaf.ruling.evidence or leaf.proof.refutation or leaf.ruling.reason or leaf.ruling.verdict
+
+
+def _kind(
+    leaf: Finding, reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, program: Any
+) -> Kind:
+    """Return what a kernel is refuted for whose output differs."""
+    ignored = _ignored(reference, kernel, values)
+    if ignored:
+        return "independent"
+    given = [_close(a, b) for a, b in zip(_run(reference, values), _run(kernel, values), strict=True)]
+    if not all(given):
+        return "formula"
+    return "precision" if _narrows(program) else "structure"
+
+
+def _ignored(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> bool:
+    """Return whether other values of an argument move the reference and not the kernel."""
+    changed = others(values)
+    for place in range(len(values)):
+        mixed = (*values[:place], changed[place], *values[place + 1 :])
+        moved = [
+            not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(_run(side, values), _run(side, mixed), strict=True))
+            for side in (reference, kernel)
+        ]
+        if moved[0] and not moved[1]:
+            return True
+    return False
+
+
+def _run(function: Callable[..., Any], values: Arguments) -> list[Any]:
+    from samebits.interpret.kernels import interpreted_on_cpu
+
+    with interpreted_on_cpu():
+        out = jax.jit(lambda: function(*values))()
+    return [np.asarray(leaf, np.float64) if _is_float(leaf) else np.asarray(leaf) for leaf in jax.tree.leaves(out)]
+
+
+def _close(first: Any, second: Any) -> bool:
+    """Return whether a usual test would find no difference."""
+    return bool(np.allclose(first, second, rtol=1e-2, atol=1e-2 * float(np.max(np.abs(second), initial=0.0)), equal_nan=True))
+
+
+def _narrows(program: Any) -> bool:
+    """Return whether a program converts floats to narrower ones."""
+    return any(
+        eqn.primitive.name == "convert_element_type"
+        and _is_float(eqn.invars[0].aval)
+        and eqn.outvars[0].aval.dtype.itemsize < eqn.invars[0].aval.dtype.itemsize
+        for eqn in equations(program)
+    )
+
+
+def _at_other_sizes(
+    reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, end: float
+) -> GateRow:
+    """Compare at sizes nearby: a kernel may reject them, and must not be wrong without a word."""
+    held, rejected, left = list[str](), list[str](), 0
+    for number, (sizes, smaller) in enumerate(nearby_sizes(values)):
+        (size, other), = sizes.items()
+        words = f"{other} in place of {size}"
+        if number >= SIZES or time.monotonic() > end:
+            left += 1
+            continue
+        try:
+            expected = jax.tree.leaves(jax.eval_shape(lambda: reference(*smaller)))  # noqa: B023
+        except Exception:  # no inputs of the reference
+            continue
+        try:
+            got = jax.tree.leaves(jax.eval_shape(lambda: kernel(*smaller)))  # noqa: B023
+        except Exception:
+            rejected.append(words)
+            continue
+        form = _form([(x.shape, str(x.dtype)) for x in got], [(x.shape, str(x.dtype)) for x in expected])
+        if form.state == "refuted":
+            return GateRow(kind="structure", state="refuted", words=f"with {words}: {form.words}")
+        try:
+            leaves = prove(reference, kernel, *smaller, gradients=False).leaves
+            if any(leaf.ruling.verdict in ("error", "skipped") for leaf in leaves):  # NaNs, for one, which no formula has
+                leaves = check(reference, kernel, *smaller, gradients=False).leaves
+        except SamebitsError:
+            continue
+        wrong = next((leaf for leaf in leaves if leaf.ruling.verdict == "different"), None)
+        if wrong is not None:
+            return GateRow(kind="structure", state="refuted", words=f"wrong with {words}: {_reason(wrong)}")
+        if all(leaf.ruling.ok for leaf in leaves):
+            held.append(words)
+    said = [f"right with {', '.join(held)}" if held else "no other size could be tried"]
+    said += [f"rejects {', '.join(rejected)}"] if rejected else []
+    said += [f"{left} more not tried"] if left else []
+    return GateRow(kind="structure", state="holds" if held or rejected else "not tried", words="; ".join(said))

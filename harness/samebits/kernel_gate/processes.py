@@ -1,0 +1,99 @@
+"""A function in a process of its own, which what it runs may end, block or fill without harm to this one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import select
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.host.memory import GIB, total_memory
+
+SHARE = 0.6
+"""What a process may hold of all memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForkEnd:
+    """How a function in another process ended.
+
+    Args:
+        value: what it returned; None where it did not.
+        trouble: why not, in words.
+        late: whether its time was over.
+        printed: what was printed there.
+    """
+
+    value: Any = None
+    trouble: str = ""
+    late: bool = False
+    printed: str = ""
+
+
+def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
+    """Call a function in a fork of this process, which must not have started jax's backend, and return what it says.
+
+    Whatever it started ends with it. What it prints is kept apart from the output of this process.
+    """
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as printed:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # jax warns of forks, which harm where its backend runs already
+            number = os.fork()
+        if number == 0:
+            _child(work, writing, printed.fileno())
+        os.close(writing)
+        try:
+            text, late = _read(reading, time.monotonic() + seconds)
+        finally:
+            os.close(reading)
+            with contextlib.suppress(OSError):
+                os.killpg(number, signal.SIGKILL)
+            status = os.waitpid(number, 0)[1]
+        printed.seek(0)
+        said = printed.read(100_000).decode("utf-8", "replace")
+    if late:
+        return ForkEnd(trouble=f"did not return within {seconds:g} seconds", late=True, printed=said)
+    try:
+        value = pickle.loads(text)  # noqa: S301  of our own process
+    except Exception:  # it ended before it had written all, or something else was written
+        code = os.waitstatus_to_exitcode(status)
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return ForkEnd(trouble=f"ended the process {how}", printed=said)
+    return ForkEnd(value=value, printed=said)
+
+
+def _child(work: Callable[[], Any], writing: int, printed: int) -> None:
+    """Call the function, write what it returned and end at once."""
+    try:
+        os.setsid()
+        os.dup2(printed, 1)
+        os.dup2(printed, 2)
+        limit = int(total_memory() * SHARE) + 4 * GIB  # of addresses, of which jax reserves more than it uses
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        text = pickle.dumps(work())
+        with os.fdopen(writing, "wb") as file:
+            file.write(text)
+    finally:
+        os._exit(0)
+
+
+def _read(reading: int, end: float) -> tuple[bytes, bool]:
+    """Return all that is written until the other side is closed, and whether the time was over before."""
+    parts: list[bytes] = []
+    while True:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([reading], [], [], left)[0]:
+            return b"".join(parts), True
+        part = os.read(reading, 1 << 20)
+        if not part:
+            return b"".join(parts), False
+        parts.append(part)

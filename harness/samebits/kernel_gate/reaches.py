@@ -1,0 +1,231 @@
+"""What the source of a kernel reaches for, besides its arguments: read from its text, without executing it.
+
+Only code that the kernel can come to counts: its module's top level, and the functions and classes named from there on.
+A file may have benchmarks and a `__main__` beside it, which may read clocks and write files.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.host.installed import is_installed
+
+PURE = frozenset(
+    "__future__ abc collections contextlib copy dataclasses enum fractions functools itertools logging math numbers "
+    "operator re string textwrap types typing typing_extensions warnings".split()
+)
+"""Modules of the standard library whose functions know their arguments alone, or only print."""
+
+TESTING = frozenset(("pytest", "_pytest", "unittest", "samebits", "hypothesis", "psutil", "tests"))
+
+_REACHING = {
+    "open": "opens files",
+    "eval": "executes text",
+    "exec": "executes text",
+    "compile": "executes text",
+    "__import__": "imports by a computed name",
+    "globals": "reads names of a module by text",
+    "vars": "reads names of a module by text",
+    "input": "reads what is typed",
+    "breakpoint": "stops in a debugger",
+    "exit": "ends the process",
+    "quit": "ends the process",
+    "__builtins__": "reaches for Python's own functions",
+    "__file__": "reads the path of its file",
+}
+"""Of Python's own names, those through which code learns or changes more than its arguments."""
+
+_INSIDES = {
+    "__globals__": "reads the module of a function",
+    "__builtins__": "reaches for Python's own functions",
+    "__subclasses__": "lists classes of this process",
+    "__code__": "reads the code of a function",
+    "f_back": "reads the functions that call it",
+    "f_locals": "reads the functions that call it",
+    "f_globals": "reads the functions that call it",
+    "tb_frame": "reads the functions that call it",
+    "Tracer": "asks whether it is traced",
+    "pure_callback": "computes on the host",
+    "io_callback": "computes on the host",
+}
+"""Of attributes, the same."""
+
+_RANDOM = ("numpy.random", "random", "secrets", "uuid")
+_CACHES = ("functools.lru_cache", "functools.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A place of a kernel's source that reaches for more than its arguments.
+
+    Args:
+        kind: of refutation, such as `aware`.
+        words: what it does there.
+        where: file and line.
+    """
+
+    kind: str
+    words: str
+    where: str
+
+
+def reaches(kernel: Path, function: str, reference: Path) -> list[Reach]:
+    """Return what a kernel reaches for, each kind of place once, in the order of the lines."""
+    found, done, files = dict[tuple[str, str], Reach](), set[Path](), [kernel]
+    while files:
+        file = files.pop()
+        if file in done:
+            continue
+        done.add(file)
+        source = _Source(file, reference)
+        source.visit_from(function if file == kernel else None)
+        for reach in source.found:
+            found.setdefault((reach.kind, reach.words), reach)
+        files += source.beside
+    return list(found.values())
+
+
+class _Source(ast.NodeVisitor):
+    """One file: visits what its function comes to, and keeps what that reaches for."""
+
+    def __init__(self, file: Path, reference: Path) -> None:
+        self.file, self.reference = file, reference
+        self.found: list[Reach] = []
+        self.beside: list[Path] = []
+        self.modules: dict[str, str] = {}
+        tree = ast.parse(file.read_bytes())
+        named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        self._bodies = {node.name: node for node in tree.body if isinstance(node, named)}
+        self._top = [node for node in tree.body if not isinstance(node, named) and not _is_main(node)]
+        self._module_names = {name for node in self._top for name in _assigned(node)}
+        for node in ast.walk(tree):
+            self._note_imports(node)
+
+    def visit_from(self, function: str | None) -> None:
+        """Visit the top level and a function; all of the file where there is none."""
+        waiting = [node for node in self._top if not isinstance(node, ast.Import | ast.ImportFrom)]
+        done: set[str] = set()
+        names = [*self._bodies] if function is None else [function]
+        while waiting or names:
+            while names:
+                name = names.pop()
+                if name in self._bodies and name not in done:
+                    done.add(name)
+                    waiting.append(self._bodies[name])  # type: ignore[arg-type]
+            for node in waiting:
+                self.visit(node)
+                names += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+            waiting = []
+
+    def _note_imports(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self.modules[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+                self._note_module(node, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            for alias in node.names:
+                self.modules[alias.asname or alias.name] = f"{module}.{alias.name}"
+            self._note_module(node, module, node.level)
+
+    def _note_module(self, node: ast.AST, module: str, level: int = 0) -> None:
+        """Look at an imported module: one of testing, the reference's file, or a file beside this one."""
+        top = module.partition(".")[0]
+        if top in TESTING:
+            self._add("aware", f"imports {module}", node)
+        elif level or (top not in sys.stdlib_module_names and not _is_package(top)):
+            path = self.file.parent.joinpath(*module.split(".")).with_suffix(".py")
+            if path == self.reference:
+                self._add("reference", "imports the reference", node)
+            elif path.is_file():
+                self.beside.append(path)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Look at a name of Python's own, or of a module."""
+        if node.id in _REACHING and node.id not in {*self._bodies, *self._module_names, *self.modules}:
+            self._add("aware", f"{_REACHING[node.id]} ({node.id})", node)
+        elif node.id in self.modules and isinstance(node.ctx, ast.Load):
+            self._of_module(self.modules[node.id], node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """Look at an attribute, as far as it is one of a module."""
+        chain = _chain(node)
+        if chain and chain[0] in self.modules:
+            self._of_module(".".join((self.modules[chain[0]], *chain[1:])), node)
+        elif chain is None:
+            self.visit(node.value)
+        if node.attr in _INSIDES:
+            self._add("aware", f"{_INSIDES[node.attr]} ({node.attr})", node)
+        if isinstance(node.ctx, ast.Store | ast.Del) and chain and chain[0] in self.modules:
+            self._add("tampering", f"changes {'.'.join((self.modules[chain[0]], *chain[1:]))}", node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Look at `getattr` and `setattr` of modules, whose names may be texts."""
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in ("getattr", "setattr", "delattr") and len(node.args) > 1:
+            text = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
+            if text in _INSIDES or not isinstance(text, str):
+                self._add("aware", f"reads attributes by a computed or hidden name ({name})", node)
+            of = _chain(node.args[0])
+            if name != "getattr" and of and of[0] in self.modules:
+                self._add("tampering", f"changes {'.'.join((self.modules[of[0]], *of[1:]))}.{text}", node)
+            elif name == "getattr" and of and of[0] in self.modules and isinstance(text, str):
+                self._of_module(".".join((self.modules[of[0]], *of[1:], text)), node)
+        self.generic_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        """Look at names of the module that a function assigns."""
+        self._add("kept", f"assigns names of its module ({', '.join(node.names)})", node)
+
+    def _of_module(self, name: str, node: ast.AST) -> None:
+        top = name.partition(".")[0]
+        if name.startswith(_RANDOM) or ".random." in f"{name}." and top == "numpy":
+            self._add("aware", f"draws random numbers of its own ({name})", node)
+        elif top in sys.stdlib_module_names and top not in PURE:
+            self._add("aware", f"uses {name}", node)
+        elif top in ("jax", "numpy"):
+            inner = next((part for part in name.split(".")[1:-1] if part in sys.stdlib_module_names - PURE), None)
+            if inner is not None and inner not in dir(sys.modules[top]) + ["random"]:
+                self._add("aware", f"uses {inner} through {top} ({name})", node)
+
+    def _add(self, kind: str, words: str, node: ast.AST) -> None:
+        self.found.append(Reach(kind, words, f"{self.file.name}:{getattr(node, 'lineno', 0)}"))
+
+
+def _chain(node: ast.AST) -> tuple[str, ...] | None:
+    """Return the names of `a.b.c`; None of what is no such chain."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        inner = _chain(node.value)
+        return None if inner is None else (*inner, node.attr)
+    return None
+
+
+def _assigned(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part.id
+
+
+def _is_main(node: ast.AST) -> bool:
+    """Return whether it is `if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and any(
+        isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
+    )
+
+
+def _is_package(name: str) -> bool:
+    """Return whether a package is installed, and so nobody's file beside the kernel."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and (spec.origin is None or is_installed(spec.origin))

@@ -1,0 +1,109 @@
+"""What a gate is asked: the files of a kernel and of its reference, and how both are called."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from samebits.errors import RequestError
+from samebits.schema.argument_text import EXAMPLES
+
+KERNELS = ("kernel", "workload")
+REFERENCES = ("reference", "workload")
+INPUTS = ("inputs", "create_inputs")
+"""What functions are called where only the file is given."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateRequest:
+    """A kernel and its reference.
+
+    Args:
+        kernel, reference: `FILE.py:FUNCTION`; of a file alone, its function `kernel`, `reference` or `workload`.
+        inputs: `FILE.py:FUNCTION` that returns what both are called with; of the reference's file, `inputs` or
+            `create_inputs`, where there is no `arg` either.
+        arg: what both are called with, as `--arg` of `samebits compare`, by position.
+        gradient: whether gradients are compared; None, the default, compares them where the kernel has some.
+        sizes: `all`, or `given` for the sizes of the inputs alone.
+        seconds: for each of its two halves.
+    """
+
+    kernel: str
+    reference: str
+    inputs: str | None = None
+    arg: tuple[str, ...] = ()
+    gradient: bool | None = None
+    sizes: str = "all"
+    seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.sizes not in ("all", "given"):
+            raise RequestError(f"sizes={self.sizes!r}; expected 'all' or 'given'")
+        if not self.seconds > 0:
+            raise RequestError(f"seconds={self.seconds}; expected a number of seconds above 0")
+
+    def words(self) -> list[str]:
+        """Return it as words of the command line."""
+        words = [self.kernel, "--reference", self.reference, "--sizes", self.sizes, "--seconds", f"{self.seconds:g}"]
+        words += [] if self.inputs is None else ["--inputs", self.inputs]
+        words += [word for arg in self.arg for word in ("--arg", arg)]
+        return words + ([] if self.gradient is None else ["--gradient" if self.gradient else "--forward"])
+
+    def resolved(self) -> GateRequest:
+        """Return it with every function named; no file is executed."""
+        reference = _named(self.reference, REFERENCES, "reference")
+        inputs = self.inputs
+        if inputs is None and not self.arg:
+            file = file_of(reference)
+            chosen = [name for name in INPUTS if name in _functions(file)]
+            if not chosen:
+                raise RequestError(
+                    f"{file}: no function {' or '.join(INPUTS)} says what both are called with; give --inputs "
+                    f"FILE.py:FUNCTION, or --arg as in {EXAMPLES}"
+                )
+            inputs = f"{file}:{chosen[0]}"
+        kernel = _named(self.kernel, KERNELS, "kernel")
+        if kernel == reference:
+            raise RequestError(f"{kernel} is both the kernel and its reference; nothing would be compared")
+        inputs = None if inputs is None else _named(inputs, INPUTS, "inputs")
+        return replace(self, kernel=kernel, reference=reference, inputs=inputs)
+
+
+def file_of(named: str) -> Path:
+    """Return the file of `FILE.py:FUNCTION`."""
+    return Path(named.rpartition(":")[0])
+
+
+def _named(text: str, usual: tuple[str, ...], what: str) -> str:
+    path, _, function = text.partition(".py:") if ".py:" in text else (text.removesuffix(".py"), "", "")
+    file = Path(f"{path}.py").resolve()
+    if not text.endswith(".py") and ".py:" not in text:
+        raise RequestError(f"{what} {text!r}: expected FILE.py or FILE.py:FUNCTION")
+    known = _functions(file)
+    if function:
+        if function not in known:
+            raise RequestError(f"{file} has no function '{function}'; it has {', '.join(known) or 'none'}")
+        return f"{file}:{function}"
+    chosen = [name for name in usual if name in known] or [name for name in known if not name.startswith("_")]
+    if len(chosen) != 1 and chosen[:1] != [usual[0]]:
+        raise RequestError(
+            f"{file}: which function is the {what}? It has {', '.join(known) or 'none'}; write {file.name}:NAME"
+        )
+    return f"{file}:{chosen[0]}"
+
+
+def _functions(file: Path) -> list[str]:
+    """Return the names that a file gives to functions, or to what may be one."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except OSError as error:
+        raise RequestError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        raise RequestError(f"{file}{f':{line}' if line else ''}: is not Python: {error}") from None
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Lambda | ast.Attribute):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return names

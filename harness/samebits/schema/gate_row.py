@@ -1,0 +1,48 @@
+"""What a gate finds of a kernel: a row for each kind of refutation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal[
+    "form",
+    "independent",
+    "formula",
+    "precision",
+    "gradient",
+    "structure",
+    "memory",
+    "reference",
+    "kept",
+    "aware",
+    "tampering",
+]
+"""What a kernel is refuted for:
+
+`form`: another shape or dtype, or it raises. `independent`: it ignores inputs. `formula`: it computes something else.
+`precision`: less precise than rounding explains. `gradient`: its gradients differ. `structure`: right at the given sizes
+or routing alone. `memory`: it reads what was not written, or steps race. `reference`: it calls the reference. `kept`:
+calls give what earlier ones did. `aware`: it looks at where it runs. `tampering`: it changes its arguments or process.
+"""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+GateState = Literal["holds", "refuted", "undecided", "not tried"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateRow:
+    """What was found about one kind.
+
+    Args:
+        kind: of refutation.
+        state: whether the kernel is refuted for it.
+        words: what was tried, or what refutes the kernel.
+        where: file and line, where there is one.
+    """
+
+    kind: Kind
+    state: GateState
+    words: str
+    where: str = ""
