@@ -32,10 +32,15 @@ class GateOptions(options.ReportOptions):
             "FILE.py[:FUNCTION]",
         ),
     ] = None
-    arg: Annotated[tuple[str, ...], option(f"An array in place of --inputs, by position, as in {EXAMPLES}.", "WORD")] = ()
+    arg: Annotated[
+        tuple[str, ...], option(f"An array in place of --inputs, by position, as in {EXAMPLES}.", "WORD")
+    ] = ()
     gradient: Annotated[bool, option("Refute a kernel that cannot be differentiated.")] = False
     forward: Annotated[bool, option("No gradients; by default they are compared where the kernel has some.")] = False
-    sizes: Annotated[Literal["all", "given"], option("Whether other sizes than those of the inputs are tried.")] = "all"
+    sizes: Annotated[
+        Literal["blocks", "all", "given"],
+        option("At which other sizes it must be right, or reject them: those that its blocks divide, all, or none."),
+    ] = "blocks"
     seconds: Annotated[float, option("How long each half may take.", "SECONDS", above=0)] = 60.0
 
 

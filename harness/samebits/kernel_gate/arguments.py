@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def write_arguments(make: Callable[[], Any], reference: Callable[..., Any], leas
 
 def read_arguments(path: Path) -> Arguments:
     """Return what was written."""
-    values: Arguments = pickle.loads(path.read_bytes())[0]  # noqa: S301  of our own process
+    values: Arguments = pickle.loads(path.read_bytes())[0]
     return values
 
 
@@ -138,16 +139,46 @@ def others(values: Arguments) -> Arguments:
     return result
 
 
-def nearby_sizes(values: Arguments) -> Iterator[tuple[Mapping[int, int], Arguments]]:
-    """Yield smaller sizes, a dimension at a time, with arguments: one less, which blocks do not divide, and half."""
+@dataclass(frozen=True, slots=True)
+class NearbySize:
+    """Arguments of which one size is another.
+
+    Args:
+        words: which.
+        values: the arguments.
+        doubled: whether it is twice as large, so that every block that divides the given size divides it too.
+    """
+
+    words: str
+    values: Arguments
+    doubled: bool
+
+
+def nearby_sizes(values: Arguments) -> Iterator[NearbySize]:
+    """Yield each size doubled, then one less, and half of it; integers keep what they index, and their order."""
     arrays = [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
-    sums = {int(leaf.sum()) for leaf in arrays if leaf.dtype.kind in "iu"}
-    for size in sorted({size for leaf in arrays for size in leaf.shape if size > 1} - sums, reverse=True):
+    integers = [leaf for leaf in arrays if leaf.dtype.kind in "iu"]
+    sums = {int(leaf.sum()) for leaf in integers}
+    sizes = sorted({size for leaf in arrays for size in leaf.shape if size > 1} - sums)
+    fixed = {size for leaf in integers for size in leaf.shape}  # what integers of more places would be is not known
+    for size in sizes:
+        if size not in fixed:
+            yield NearbySize(f"{2 * size} in place of {size}", _resized_values(values, {size: 2 * size}), True)
+    for size in sizes:
         for smaller in dict.fromkeys((size - 1, size // 2)):
-            sizes = {size: smaller}
+            yield NearbySize(f"{smaller} in place of {size}", _resized_values(values, {size: smaller}), False)
 
-            def at(leaf: Any, sizes: Mapping[int, int] = sizes) -> Any:
-                shape = [sizes.get(each, each) for each in np.shape(leaf)]
-                return cropped(leaf, shape, sizes) if isinstance(leaf, np.ndarray) else leaf
 
-            yield sizes, jax.tree.map(at, values)
+def _resized_values(values: Arguments, sizes: Mapping[int, int]) -> Arguments:
+    rng = np.random.default_rng(1)
+
+    def at(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray) or not {*leaf.shape} & {*sizes}:
+            return leaf
+        shape = [sizes.get(size, size) for size in leaf.shape]
+        if all(new <= old for new, old in zip(shape, leaf.shape, strict=True)):
+            return cropped(leaf, shape, sizes)
+        return np.asarray(rng.choice(leaf.reshape(-1), shape), leaf.dtype)
+
+    changed: Arguments = jax.tree.map(at, values)
+    return changed

@@ -23,6 +23,7 @@ from samebits.schema.gate_row import KINDS, GateRow
 if TYPE_CHECKING:
     from samebits.report.gate import GateDocument
 
+
 def gate(kernel: str | Path, reference: str | Path, **options: Any) -> GateDocument:
     """Refute a kernel by name, or say what may be claimed of it; it runs in processes that it cannot harm.
 
@@ -31,7 +32,7 @@ def gate(kernel: str | Path, reference: str | Path, **options: Any) -> GateDocum
     Args:
         kernel: `FILE.py:FUNCTION`; of a file alone, its function `kernel` or `workload`.
         reference: the same of what is right by definition, `reference` or `workload`.
-        options: `inputs="FILE.py:FUNCTION"`, `arg=("x=f32[8,128]",)`, `gradient=False`, `sizes="given"` and
+        options: `inputs="FILE.py:FUNCTION"`, `arg=("x=f32[8,128]",)`, `gradient=False`, `sizes="all"` and
             `seconds=30`, as in `GateRequest`.
 
     Returns:
@@ -127,7 +128,7 @@ def _tried(request: GateRequest, path: Path) -> GateFound:
 
 def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:
     """Return a row for each kind: what is refuted before what holds, and what was not come to."""
-    order = ("refuted", "undecided", "holds", "not tried")
+    order = ("refuted", "undecided", "limited", "holds", "not tried")
     best: dict[str, GateRow] = {}
     for row in sorted(rows, key=lambda row: order.index(row.state)):
         best.setdefault(row.kind, row)
@@ -162,7 +163,7 @@ def _write(request: GateRequest, least: int | None, path: Path) -> Any:
     reference = function_named(request.reference)
     make = functools.partial(drawn_arguments, request.arg) if request.inputs is None else function_named(request.inputs)
     write_arguments(make, reference, least, path)
-    return pickle.loads(path.read_bytes())[1]  # noqa: S301  of our own process
+    return pickle.loads(path.read_bytes())[1]
 
 
 def _alone(request: GateRequest, path: Path) -> Any:
@@ -177,4 +178,3 @@ def _beside(request: GateRequest, path: Path, alone: Any) -> Any:
     from samebits.kernel_gate.judged import judged
 
     return judged(request, read_arguments(path), alone, time.monotonic() + request.seconds / 2)
-

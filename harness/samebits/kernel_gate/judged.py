@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,15 +15,18 @@ from samebits.errors import SamebitsError
 from samebits.functions.compare import check, prove
 from samebits.host.isolation import take_notes
 from samebits.interpret.inner_equations import equations
-from samebits.kernel_gate.alone import Alone, program_text
+from samebits.kernel_gate.alone import Alone, program_text, tpu_by_default
 from samebits.kernel_gate.arguments import Arguments, nearby_sizes, others
 from samebits.kernel_gate.request import GateRequest
 from samebits.programs.implementations import function_named
 from samebits.schema.finding import Finding
-from samebits.schema.gate_row import GateRow, Kind
+from samebits.schema.gate_row import GateRow, GateState, Kind
 from samebits.user_errors import one_line
 
-SIZES = 8
+Sides = tuple[Callable[..., Any], Callable[..., Any]]
+"""The reference and the kernel."""
+
+SIZES = 12
 """How many other sizes are tried at most."""
 
 
@@ -47,7 +51,9 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
     try:
         text, traced = program_text(kernel, values)
     except BaseException as error:
-        return Judged(rows=(GateRow(kind="aware", state="refuted", words=f"beside its reference it {one_line(error)}"),))
+        return Judged(
+            rows=(GateRow(kind="aware", state="refuted", words=f"beside its reference it {one_line(error)}"),)
+        )
     if text != alone.program:
         return Judged(rows=(GateRow(kind="reference", state="refuted", words="another program beside its reference"),))
     rows = [GateRow(kind="reference", state="holds", words="the same program where its reference is absent")]
@@ -62,16 +68,38 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
             rows.append(GateRow(kind="gradient", state="refuted", words="it cannot be differentiated"))
         gradient = False
     found = check(reference, kernel, *values, gradients=gradient)
-    rows += _ruled(found.leaves, reference, kernel, values, traced.jaxpr)
+    rows += _ruled(found.leaves, (reference, kernel), values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
         why = "not asked for" if request.gradient is False else "it has none"
         rows.append(GateRow(kind="gradient", state="not tried", words=why))
+    if alone.on_tpu:
+        rows.append(_on_tpu(reference, kernel, values))
     refuted = any(row.state == "refuted" for row in rows)
-    if request.sizes == "all" and not refuted:
-        rows.append(_at_other_sizes(reference, kernel, values, end))
+    if request.sizes != "given" and not refuted:
+        rows.append(_at_other_sizes(reference, kernel, values, request, end))
     elif not refuted:
         rows.append(GateRow(kind="structure", state="not tried", words="other sizes were not asked for"))
     return Judged(rows=tuple(rows), leaves=found.leaves, notes=(*found.notes, *take_notes()))
+
+
+def _on_tpu(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> GateRow:
+    """Compare the program that a kernel is where jax's default backend is a TPU."""
+    where = "where jax's default backend is a TPU"
+
+    @functools.wraps(kernel)
+    def there(*arguments: Any) -> Any:
+        with tpu_by_default():
+            return kernel(*arguments)
+
+    try:
+        leaves = prove(reference, there, *values, gradients=False).leaves
+    except SamebitsError as error:
+        return GateRow(kind="aware", state="undecided", words=f"another program {where}: {error}")
+    wrong = next((leaf for leaf in leaves if not leaf.ruling.ok), None)
+    if wrong is None:
+        return GateRow(kind="aware", state="holds", words=f"another program {where}, and right there too")
+    state: GateState = "refuted" if wrong.ruling.verdict == "different" else "undecided"
+    return GateRow(kind="aware", state=state, words=f"another program {where}: {_reason(wrong)}")
 
 
 def _form(got: Sequence[tuple[tuple[int, ...], str]], expected: Sequence[tuple[tuple[int, ...], str]]) -> GateRow:
@@ -101,9 +129,7 @@ def _is_float(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, np.floating)
 
 
-def _ruled(
-    leaves: Sequence[Finding], reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, program: Any
-) -> list[GateRow]:
+def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: Any) -> list[GateRow]:
     """Return rows for what a comparison gave: what fails by its kind, and what holds."""
     rows: list[GateRow] = []
     failing = [leaf for leaf in leaves if not leaf.ruling.ok]
@@ -111,9 +137,13 @@ def _ruled(
     for leaf in forward or failing:
         reason, where = _reason(leaf), next((line.variant for line in leaf.named.lines), None)
         if leaf.ruling.verdict in ("error", "skipped"):
-            rows.append(GateRow(kind="formula", state="undecided", words=f"{leaf.place.what()}: {reason}"))
+            rows.append(
+                GateRow(
+                    kind="formula" if forward else "gradient", state="undecided", words=f"{leaf.place.what()}: {reason}"
+                )
+            )
             continue
-        kind: Kind = "gradient" if not forward else _kind(leaf, reference, kernel, values, program)
+        kind: Kind = "gradient" if not forward else _kind(leaf, sides, values, program)
         rows.append(GateRow(kind=kind, state="refuted", words=f"{leaf.place.what()}: {reason}", where=where or ""))
         break
     refuted = {row.kind for row in rows}
@@ -132,31 +162,28 @@ def _reason(leaf: Finding) -> str:
     return leaf.ruling.evidence or leaf.proof.refutation or leaf.ruling.reason or leaf.ruling.verdict
 
 
-def _kind(
-    leaf: Finding, reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, program: Any
-) -> Kind:
+def _kind(leaf: Finding, sides: Sides, values: Arguments, program: Any) -> Kind:
     """Return what a kernel is refuted for whose output differs."""
-    ignored = _ignored(reference, kernel, values)
-    if ignored:
+    if _ignored(sides, values):
         return "independent"
-    given = [_close(a, b) for a, b in zip(_run(reference, values), _run(kernel, values), strict=True)]
-    if not all(given):
+    if not all(map(_close, *(_run(side, values) for side in sides))):
         return "formula"
     return "precision" if _narrows(program) else "structure"
 
 
-def _ignored(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> bool:
+def _ignored(sides: Sides, values: Arguments) -> bool:
     """Return whether other values of an argument move the reference and not the kernel."""
     changed = others(values)
     for place in range(len(values)):
         mixed = (*values[:place], changed[place], *values[place + 1 :])
-        moved = [
-            not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(_run(side, values), _run(side, mixed), strict=True))
-            for side in (reference, kernel)
-        ]
+        moved = [not all(map(_same, _run(side, values), _run(side, mixed))) for side in sides]
         if moved[0] and not moved[1]:
             return True
     return False
+
+
+def _same(first: Any, second: Any) -> bool:
+    return bool(np.array_equal(first, second, equal_nan=True))
 
 
 def _run(function: Callable[..., Any], values: Arguments) -> list[Any]:
@@ -169,7 +196,8 @@ def _run(function: Callable[..., Any], values: Arguments) -> list[Any]:
 
 def _close(first: Any, second: Any) -> bool:
     """Return whether a usual test would find no difference."""
-    return bool(np.allclose(first, second, rtol=1e-2, atol=1e-2 * float(np.max(np.abs(second), initial=0.0)), equal_nan=True))
+    largest = float(np.max(np.abs(second), initial=0.0))
+    return bool(np.allclose(first, second, rtol=1e-2, atol=1e-2 * largest, equal_nan=True))
 
 
 def _narrows(program: Any) -> bool:
@@ -183,40 +211,42 @@ def _narrows(program: Any) -> bool:
 
 
 def _at_other_sizes(
-    reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, end: float
+    reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, request: GateRequest, end: float
 ) -> GateRow:
-    """Compare at sizes nearby: a kernel may reject them, and must not be wrong without a word."""
-    held, rejected, left = list[str](), list[str](), 0
-    for number, (sizes, smaller) in enumerate(nearby_sizes(values)):
-        (size, other), = sizes.items()
-        words = f"{other} in place of {size}"
-        if number >= SIZES or time.monotonic() > end:
-            left += 1
-            continue
+    """Compare at other sizes: a kernel is right at twice a size or rejects it; others only limit what is claimed."""
+    seen: dict[str, list[str]] = {"right": [], "rejected": [], "undecided": [], "not tried": [], "wrong": []}
+    for number, near in enumerate(nearby_sizes(values)):
+        late = number >= SIZES or time.monotonic() > end
+        state, why = ("not tried", "") if late else _at(reference, kernel, near.values)
+        if state == "wrong" and (near.doubled or request.sizes == "all"):
+            return GateRow(kind="structure", state="refuted", words=f"wrong with {near.words}: {why}")
+        seen.setdefault(state, []).append(near.words)
+    said = "; ".join(f"{state} with {', '.join(each)}" for state, each in seen.items() if each and state != "no input")
+    if seen["wrong"]:
+        return GateRow(kind="structure", state="limited", words=said)
+    tried = seen["right"] or seen["rejected"]
+    return GateRow(kind="structure", state="holds" if tried else "not tried", words=said or "no other sizes are inputs")
+
+
+def _at(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> tuple[str, str]:
+    """Return what a kernel is on some arguments, and why where it is wrong."""
+    forms = []
+    for function, state in ((reference, "no input"), (kernel, "rejected")):
         try:
-            expected = jax.tree.leaves(jax.eval_shape(lambda: reference(*smaller)))  # noqa: B023
-        except Exception:  # no inputs of the reference
-            continue
-        try:
-            got = jax.tree.leaves(jax.eval_shape(lambda: kernel(*smaller)))  # noqa: B023
-        except Exception:
-            rejected.append(words)
-            continue
-        form = _form([(x.shape, str(x.dtype)) for x in got], [(x.shape, str(x.dtype)) for x in expected])
-        if form.state == "refuted":
-            return GateRow(kind="structure", state="refuted", words=f"with {words}: {form.words}")
-        try:
-            leaves = prove(reference, kernel, *smaller, gradients=False).leaves
-            if any(leaf.ruling.verdict in ("error", "skipped") for leaf in leaves):  # NaNs, for one, which no formula has
-                leaves = check(reference, kernel, *smaller, gradients=False).leaves
-        except SamebitsError:
-            continue
-        wrong = next((leaf for leaf in leaves if leaf.ruling.verdict == "different"), None)
-        if wrong is not None:
-            return GateRow(kind="structure", state="refuted", words=f"wrong with {words}: {_reason(wrong)}")
-        if all(leaf.ruling.ok for leaf in leaves):
-            held.append(words)
-    said = [f"right with {', '.join(held)}" if held else "no other size could be tried"]
-    said += [f"rejects {', '.join(rejected)}"] if rejected else []
-    said += [f"{left} more not tried"] if left else []
-    return GateRow(kind="structure", state="holds" if held or rejected else "not tried", words="; ".join(said))
+            outs = jax.tree.leaves(jax.eval_shape(functools.partial(function, *values)))
+        except Exception:  # whatever it raises
+            return state, ""
+        forms.append([(out.shape, str(out.dtype)) for out in outs])
+    form = _form(*reversed(forms))
+    if form.state == "refuted":
+        return "wrong", form.words
+    try:
+        leaves = prove(reference, kernel, *values, gradients=False).leaves
+        if any(leaf.ruling.verdict == "error" for leaf in leaves):  # of NaNs, for one, which no formula has
+            leaves = check(reference, kernel, *values, gradients=False).leaves
+    except SamebitsError:
+        return "undecided", ""
+    wrong = next((leaf for leaf in leaves if leaf.ruling.verdict == "different"), None)
+    if wrong is not None:
+        return "wrong", _reason(wrong)
+    return "right" if all(leaf.ruling.ok for leaf in leaves) else "undecided", ""

@@ -63,7 +63,7 @@ def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
     if late:
         return ForkEnd(trouble=f"did not return within {seconds:g} seconds", late=True, printed=said)
     try:
-        value = pickle.loads(text)  # noqa: S301  of our own process
+        value = pickle.loads(text)
     except Exception:  # it ended before it had written all, or something else was written
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"

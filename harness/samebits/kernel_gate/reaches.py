@@ -15,9 +15,10 @@ from pathlib import Path
 
 from samebits.host.installed import is_installed
 
-PURE = frozenset(
-    "__future__ abc collections contextlib copy dataclasses enum fractions functools itertools logging math numbers "
-    "operator re string textwrap types typing typing_extensions warnings".split()
+_PURE = (
+    *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools"),
+    *("itertools", "logging", "math", "numbers", "operator", "re", "string", "textwrap", "types", "typing"),
+    "warnings",
 )
 """Modules of the standard library whose functions know their arguments alone, or only print."""
 
@@ -56,7 +57,10 @@ _INSIDES = {
 """Of attributes, the same."""
 
 _RANDOM = ("numpy.random", "random", "secrets", "uuid")
-_CACHES = ("functools.lru_cache", "functools.cache")
+_HIDDEN = frozenset(
+    ("builtins", "ctypes", "gc", "importlib", "inspect", "os", "subprocess", "sys", "threading", "time", "traceback")
+)
+"""Modules of Python's that libraries hold under their own names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class _Source(ast.NodeVisitor):
                 name = names.pop()
                 if name in self._bodies and name not in done:
                     done.add(name)
-                    waiting.append(self._bodies[name])  # type: ignore[arg-type]
+                    waiting.append(self._bodies[name])
             for node in waiting:
                 self.visit(node)
                 names += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
@@ -170,13 +174,14 @@ class _Source(ast.NodeVisitor):
         """Look at `getattr` and `setattr` of modules, whose names may be texts."""
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in ("getattr", "setattr", "delattr") and len(node.args) > 1:
-            text = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
-            if text in _INSIDES or not isinstance(text, str):
+            constant = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
+            text = constant if isinstance(constant, str) else ""
+            if text in _INSIDES or not text:
                 self._add("aware", f"reads attributes by a computed or hidden name ({name})", node)
             of = _chain(node.args[0])
             if name != "getattr" and of and of[0] in self.modules:
                 self._add("tampering", f"changes {'.'.join((self.modules[of[0]], *of[1:]))}.{text}", node)
-            elif name == "getattr" and of and of[0] in self.modules and isinstance(text, str):
+            elif name == "getattr" and of and of[0] in self.modules and text:
                 self._of_module(".".join((self.modules[of[0]], *of[1:], text)), node)
         self.generic_visit(node)
 
@@ -186,14 +191,13 @@ class _Source(ast.NodeVisitor):
 
     def _of_module(self, name: str, node: ast.AST) -> None:
         top = name.partition(".")[0]
-        if name.startswith(_RANDOM) or ".random." in f"{name}." and top == "numpy":
+        parts = name.split(".")
+        if name.startswith(_RANDOM) or (top == "numpy" and "random" in parts):
             self._add("aware", f"draws random numbers of its own ({name})", node)
-        elif top in sys.stdlib_module_names and top not in PURE:
+        elif top in sys.stdlib_module_names and top not in _PURE:
             self._add("aware", f"uses {name}", node)
-        elif top in ("jax", "numpy"):
-            inner = next((part for part in name.split(".")[1:-1] if part in sys.stdlib_module_names - PURE), None)
-            if inner is not None and inner not in dir(sys.modules[top]) + ["random"]:
-                self._add("aware", f"uses {inner} through {top} ({name})", node)
+        elif top in ("jax", "numpy") and {*parts[1:]} & _HIDDEN:
+            self._add("aware", f"uses a module of Python's through {top} ({name})", node)
 
     def _add(self, kind: str, words: str, node: ast.AST) -> None:
         self.found.append(Reach(kind, words, f"{self.file.name}:{getattr(node, 'lineno', 0)}"))

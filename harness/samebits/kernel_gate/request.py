@@ -11,6 +11,7 @@ from samebits.schema.argument_text import EXAMPLES
 
 KERNELS = ("kernel", "workload")
 REFERENCES = ("reference", "workload")
+SIZES = ("blocks", "all", "given")
 INPUTS = ("inputs", "create_inputs")
 """What functions are called where only the file is given."""
 
@@ -25,7 +26,8 @@ class GateRequest:
             `create_inputs`, where there is no `arg` either.
         arg: what both are called with, as `--arg` of `samebits compare`, by position.
         gradient: whether gradients are compared; None, the default, compares them where the kernel has some.
-        sizes: `all`, or `given` for the sizes of the inputs alone.
+        sizes: which other sizes the kernel must be right at, or reject: `blocks` for those that every block divides
+            which divides the sizes of the inputs, `all`, or `given` for none.
         seconds: for each of its two halves.
     """
 
@@ -34,12 +36,12 @@ class GateRequest:
     inputs: str | None = None
     arg: tuple[str, ...] = ()
     gradient: bool | None = None
-    sizes: str = "all"
+    sizes: str = "blocks"
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.sizes not in ("all", "given"):
-            raise RequestError(f"sizes={self.sizes!r}; expected 'all' or 'given'")
+        if self.sizes not in SIZES:
+            raise RequestError(f"sizes={self.sizes!r}; expected one of {', '.join(SIZES)}")
         if not self.seconds > 0:
             raise RequestError(f"seconds={self.seconds}; expected a number of seconds above 0")
 

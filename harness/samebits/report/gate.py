@@ -21,8 +21,8 @@ _CLAIMS = {
 }
 """What may be said of a kernel that is not refuted, by the lowest verdict of its outputs and gradients."""
 
-_TONES = {"holds": "good", "refuted": "bad", "undecided": "warn", "not tried": "dim"}
-_SIGNS = {"holds": "✓", "refuted": "✗", "undecided": "?", "not tried": "-"}
+_TONES = {"holds": "good", "limited": "warn", "refuted": "bad", "undecided": "warn", "not tried": "dim"}
+_SIGNS = {"holds": "✓", "limited": "!", "refuted": "✗", "undecided": "?", "not tried": "-"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,7 @@ class GateDocument(CommandDocument):
 
     def page(self) -> Page:
         """Return a row for each kind, what refutes first."""
-        rows = sorted(self.results, key=lambda row: [*_TONES].index(row.state) != 1)
+        rows = sorted(self.results, key=lambda row: row.state != "refuted")
         table = Table(
             heads=("kind", "state", "what was seen", "where"),
             rows=[
@@ -85,4 +85,5 @@ def claim_of(rows: tuple[GateRow, ...], leaves: tuple[Finding, ...]) -> str:
     if undecided or not verdicts:
         return f"undecided: {undecided[0].words}" if undecided else "undecided: no output was compared"
     lowest = max(verdicts, key=VERDICTS.index)
-    return f"it has {_CLAIMS.get(lowest, lowest)}"
+    limits = [f"; at other sizes than those of its inputs: {row.words}" for row in rows if row.state == "limited"]
+    return f"it has {_CLAIMS.get(lowest, lowest)}{''.join(limits)}"

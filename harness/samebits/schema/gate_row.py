@@ -21,14 +21,16 @@ Kind = Literal[
 """What a kernel is refuted for:
 
 `form`: another shape or dtype, or it raises. `independent`: it ignores inputs. `formula`: it computes something else.
-`precision`: less precise than rounding explains. `gradient`: its gradients differ. `structure`: right at the given sizes
-or routing alone. `memory`: it reads what was not written, or steps race. `reference`: it calls the reference. `kept`:
-calls give what earlier ones did. `aware`: it looks at where it runs. `tampering`: it changes its arguments or process.
+`precision`: it loses more than rounding explains. `gradient`: its gradients differ. `structure`: it is right at the
+given sizes or routing alone. `memory`: it reads what was not written, or steps race. `reference`: it calls the
+reference. `kept`: calls give what earlier ones did. `aware`: it looks at where it runs. `tampering`: it changes its
+arguments or its process.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-GateState = Literal["holds", "refuted", "undecided", "not tried"]
+GateState = Literal["holds", "limited", "refuted", "undecided", "not tried"]
+"""`limited`: it holds for what was asked for, and not beyond."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

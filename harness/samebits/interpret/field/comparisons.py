@@ -57,11 +57,9 @@ def of_two(field: FieldBase, step: Step, x: FieldElement, y: FieldElement, sign:
 
 
 def best_of(field: FieldBase, step: Step, rows: FieldElement, sign: int) -> FieldElement:
-    """The largest or smallest along the last axis."""
-    if np.isnan(rows.shadow).any():
-        raise NotCovered(f"{step} orders numbers of which one is NaN")
+    """The largest or smallest along the last axis; NaN where one is."""
     field.decided(step, rows)
-    place = np.argmax(sign * rows.shadow, -1)[..., None]
+    place = np.argmax(sign * rows.shadow, -1)[..., None]  # the first NaN, if any
 
     def at_place(arrays: Sequence[Array], several: tuple[int, ...] = ()) -> Array:
         return np.take_along_axis(arrays[0], np.broadcast_to(place, (*several, *place.shape)), -1)[..., 0]
@@ -126,10 +124,9 @@ def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> Fie
 
 def _extreme(sign: int) -> Rule:
     def rule(field: FieldBase, step: Step, x: FieldElement, y: FieldElement) -> FieldElement:
-        if np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
-            raise NotCovered(f"{step} chooses from numbers of which one is NaN")
+        nan = np.isnan(y.shadow) & ~np.isnan(x.shadow)
         try:
-            return _chosen(field, step, [x, y], (sign * _order(field, step, x, y) < 0).astype(np.int64))
+            return _chosen(field, step, [x, y], ((sign * _order(field, step, x, y) < 0) | nan).astype(np.int64))
         except NearTie:
             return of_two(field, step, x, y, sign)
 

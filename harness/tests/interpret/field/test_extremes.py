@@ -95,12 +95,17 @@ def test_bfloat16_numbers_that_are_equal_do_not_end_a_proof() -> None:
     assert not said(lambda x: jnp.max(x, -1), lambda x: jnp.max(x[:, :2], -1), wide)[0].equal
 
 
-def test_a_nan_has_no_largest() -> None:
-    domain = Field()
-    kind = Type((2,), np.dtype(np.float32))
-    step = Step("reduce_max", {"axes": (0,)}, (kind,), (Type((), kind.dtype),))
-    with pytest.raises(NotCovered, match="orders numbers of which one is NaN"):
-        best_of(domain, step, domain.input("x", np.array([np.nan, 1.0]), kind), 1)
+def test_a_nan_is_the_largest_of_its_row_alone() -> None:
+    domain, kind = Field(), Type((2, 2), np.dtype(np.float32))
+    step = Step("reduce_max", {"axes": (1,)}, (kind,), (Type((2,), kind.dtype),))
+    rows = domain.input("x", np.array([[np.nan, 1.0], [3.0, 2.0]]), kind)
+    assert np.array_equal(best_of(domain, step, rows, 1).shadow, [np.nan, 3.0], equal_nan=True)
+    x = np.array([[0.5, np.nan], [1.0, 2.0]], np.float32)
+    for of in (lambda x: jnp.max(x, 0), lambda x: jnp.maximum(x[0], x[1]), lambda x: jnp.minimum(x[1], x[0])):
+        with pytest.raises(NotCovered, match="NaN"):
+            said(of, of, x)
+        first = lambda x, of=of: of(x)[:1]  # noqa: E731
+        assert said(first, first, x)[0].equal
 
 
 def test_a_set_that_forgets_an_element_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
