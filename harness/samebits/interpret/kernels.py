@@ -12,7 +12,7 @@ import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -32,19 +32,32 @@ def without_references(eqn: Any) -> Any:
         NotCovered: the kernel does what has no meaning without a device, such as a copy to another one.
     """
     try:
-        from jax._src.pallas.hlo_interpreter import pallas_call_hlo_interpret as interpreted  # it has no public name
+        interpreted = _interpretation(eqn.params)
     except ImportError:
         raise NotCovered(f"{Step.of(eqn)}: this jax has no interpretation of kernels") from None
-    params = {name: eqn.params[name] for name in inspect.signature(interpreted).parameters if name in eqn.params}
     avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
     wide = any(type_of(aval).dtype.itemsize == 8 for aval in avals)
     types = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]
     try:
         with jax.enable_x64(wide), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-            program = jax.make_jaxpr(lambda *operands: interpreted(*operands, **params))(*types)
+            program = jax.make_jaxpr(interpreted)(*types)
     except Exception as error:
         raise NotCovered(f"{Step.of(eqn)}: the kernel has no form without references: {one_line(error)}") from error
     return live(program.replace(jaxpr=each_level(program.jaxpr, _reading_nothing_outside)))
+
+
+def _interpretation(params: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function of its operands that a kernel is."""
+    from jax._src.pallas.hlo_interpreter import pallas_call_hlo_interpret as interpreted  # it has no public name
+
+    known = inspect.signature(interpreted).parameters
+    return functools.partial(interpreted, **{name: value for name, value in params.items() if name in known})
+
+
+def _altered(params: Mapping[str, Any], *operands: Any) -> list[Any]:
+    """Return what a kernel gives, moved: floats by one and integers by one, booleans turned."""
+    results = _interpretation(params)(*operands)
+    return [~each if each.dtype == bool else each + jax.numpy.ones((), each.dtype) for each in results]
 
 
 def _reading_nothing_outside(jaxpr: Any) -> Any:
@@ -62,23 +75,29 @@ INTERPRETED = "kernels ran on this CPU by jax's interpretation of them, step by 
 
 
 class _Lowering(threading.local):
-    """Whether kernels that are lowered for a CPU in this thread are interpreted."""
+    """Whether kernels that are lowered for a CPU in this thread are interpreted, and give another result then."""
 
     interpreted = False
+    altered = False
 
 
 _LOWERING = _Lowering()
 
 
 @contextlib.contextmanager
-def interpreted_on_cpu() -> Iterator[None]:
-    """Lower kernels for a CPU inside as their interpretation, which jax otherwise does for `interpret=True` alone."""
+def interpreted_on_cpu(*, altered: bool = False) -> Iterator[None]:
+    """Lower kernels for a CPU inside as their interpretation, which jax otherwise does for `interpret=True` alone.
+
+    Args:
+        altered: whether each gives other numbers than it should, to see whether these matter.
+    """
     _interpretation_registered()
-    before, _LOWERING.interpreted = _LOWERING.interpreted, True
+    before = _LOWERING.interpreted, _LOWERING.altered
+    _LOWERING.interpreted, _LOWERING.altered = True, altered
     try:
         yield
     finally:
-        _LOWERING.interpreted = before
+        _LOWERING.interpreted, _LOWERING.altered = before
 
 
 @functools.cache
@@ -89,6 +108,8 @@ def _interpretation_registered() -> None:
         return
 
     def on_cpu(context: Any, *operands: Any, interpret: Any, **params: Any) -> Any:
+        if _LOWERING.altered:
+            return mlir.lower_fun(functools.partial(_altered, params))(context, *operands)
         return _pallas_call_lowering(context, *operands, interpret=interpret or _LOWERING.interpreted, **params)
 
     mlir.register_lowering(pallas_call_p, on_cpu, platform="cpu")

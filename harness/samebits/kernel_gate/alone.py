@@ -7,6 +7,7 @@ backends as they are and as others have them: each time it must be the same prog
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -20,8 +21,9 @@ import jax
 import numpy as np
 
 from samebits.host.isolation import take_notes, undone
+from samebits.interpret.inner_equations import equations
 from samebits.interpret.kernels import interpreted_on_cpu
-from samebits.kernel_gate.arguments import Arguments, others
+from samebits.kernel_gate.arguments import Arguments, nearby_sizes, others
 from samebits.kernel_gate.request import file_of
 from samebits.programs.implementations import function_named
 from samebits.schema.gate_row import GateRow
@@ -49,6 +51,12 @@ _WATCHED = {
     "sys.settrace": "traces this process",
     "sys.setprofile": "traces this process",
     "ctypes.dlopen": "loads a library",
+}
+
+
+_ARITHMETIC = {
+    *("add", "sub", "mul", "div", "exp", "exp2", "log", "max", "min", "dot_general", "reduce_sum", "reduce_max"),
+    *("rsqrt", "sqrt", "tanh", "erf", "logistic", "integer_pow", "pow", "cumsum", "add_any", "sin", "cos", "addupdate"),
 }
 
 
@@ -143,6 +151,7 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
     if changed and not kept:
         words = f"keeps values between calls: {', '.join(changed[:3])}"
         rows = [GateRow(kind="kept", state="refuted", words=words, where=file.name)]
+    rows.append(_use(function, traced, values, "pallas_call" in file.read_text(encoding="utf-8")))
     rows.append(_surroundings(function, values, text, watch))
     rows.append(_tampering(function, values, threads))
     shapes = tuple((out.shape, str(out.dtype)) for out in outs)
@@ -178,6 +187,45 @@ def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> Gate
                 words = "gives the answer of another call" if earlier else "is not what its program computes"
                 return GateRow(kind="kept", state="refuted", words=f"call {number} {words}")
     return GateRow(kind="kept", state="holds", words=f"{CALLS} calls, each gave what the traced program computes")
+
+
+def _kernels(program: Any) -> list[Any]:
+    return [eqn for eqn in equations(program) if eqn.primitive.name == "pallas_call"]
+
+
+def _has_kernel(function: Callable[..., Any], values: Arguments) -> bool:
+    with contextlib.suppress(Exception):  # sizes that it rejects
+        return bool(_kernels(jax.make_jaxpr(functools.partial(function, *values))()))
+    return False
+
+
+def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: bool) -> GateRow:
+    """Look whether the kernels of a program decide what it gives: a copy of the reference may stand beside them."""
+    kernels = _kernels(traced.jaxpr)
+    if not kernels:
+        hidden = written and not any(_has_kernel(function, near.values) for near in nearby_sizes(values))
+        words = "its kernel is in no program: plain code stands for it" if hidden else "plain code without a kernel"
+        return GateRow(kind="reference", state="refuted" if hidden else "holds", words=words)
+    if all(_only_moves(eqn.params["jaxpr"]) for eqn in kernels) and not _only_moves(traced.jaxpr):
+        return GateRow(kind="reference", state="refuted", words="its kernels copy, and plain code computes the result")
+    results = []
+    for altered in (False, True):
+        jax.clear_caches()  # which hold what was lowered
+        with interpreted_on_cpu(altered=altered):
+            results.append(_results(traced.lower().compile()(*_arrays(values))))
+    if all(a.tobytes() == b.tobytes() for a, b in zip(*results, strict=True)):
+        return GateRow(kind="reference", state="refuted", words="its kernels do not matter: plain code has the result")
+    return GateRow(kind="reference", state="holds", words="its kernels decide what it gives")
+
+
+def _only_moves(program: Any) -> bool:
+    """Return whether no equation outside of kernels does arithmetic with floats."""
+    found = (eqn.primitive.name for eqn in equations(program) if any(map(_is_float, eqn.outvars)))
+    return not {*found} & _ARITHMETIC
+
+
+def _is_float(var: Any) -> bool:
+    return jax.numpy.issubdtype(getattr(var.aval, "dtype", bool), np.inexact)
 
 
 def _plain(answer: Any) -> bool:

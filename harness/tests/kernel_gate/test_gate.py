@@ -1,0 +1,138 @@
+"""The gate for kernels: cheats are refuted by name, honest kernels pass, and wrong requests are said."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import samebits
+from samebits.errors import RequestError
+from samebits.report.gate import GateDocument
+from tests.kernel_gate.specimens import CHEATS, HONEST, REFERENCES, Specimen
+from tests.support.invoke import REPOSITORY, samebits_process
+
+NAMED = {specimen.name: specimen for specimen in (*HONEST, *CHEATS)}
+
+FAST_HONEST = ("rms_norm_whole", "softmax_partial")
+FAST_CHEATS = ("weight_ignored", "by_checksum", "kernel_unused", "concrete", "bfloat16_inside", "exits_at_once")
+"""One of each way to refute, which the fast tests run; the slow ones run all."""
+
+OTHER_SIZES = ("tail_dropped", "columns_cut")
+"""Cheats that are right wherever their blocks divide a size: the default only limits what is claimed."""
+
+
+def gated(specimen: Specimen, folder: Path, **options: Any) -> GateDocument:
+    """Gate a specimen in a file of its own."""
+    file = folder / "kernel" / f"{specimen.name}.py"
+    file.parent.mkdir()
+    file.write_text(specimen.source(), encoding="utf-8")
+    inputs = f"{REFERENCES}:{specimen.inputs}"
+    kernel, reference = f"{file}:{specimen.function}", f"{REFERENCES}:{specimen.reference}"
+    return samebits.gate(kernel, reference, inputs=inputs, **options)
+
+
+def rows(document: GateDocument) -> str:
+    return "\n".join(f"{row.kind} {row.state}: {row.words} {row.where}" for row in document.results)
+
+
+@pytest.mark.parametrize("name", FAST_HONEST)
+def test_honest_kernels_pass(name: str, tmp_path: Path) -> None:
+    document = gated(NAMED[name], tmp_path)
+    assert document.exit_code == 0, rows(document)
+    assert document.leaves and "it has the" in document.claim
+
+
+@pytest.mark.parametrize("name", FAST_CHEATS)
+def test_cheats_are_refuted(name: str, tmp_path: Path) -> None:
+    document = gated(NAMED[name], tmp_path)
+    assert document.exit_code == 1, rows(document)
+    assert document.claim.startswith("refuted: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("specimen", HONEST, ids=lambda specimen: specimen.name)
+def test_every_honest_kernel_passes(specimen: Specimen, tmp_path: Path) -> None:
+    document = gated(specimen, tmp_path)
+    assert document.exit_code == 0, rows(document)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("specimen", CHEATS, ids=lambda specimen: specimen.name)
+def test_every_cheat_is_refuted(specimen: Specimen, tmp_path: Path) -> None:
+    limit = 10.0 if specimen.name in ("never_ends", "kernel_never_ends") else 60.0
+    document = gated(specimen, tmp_path, seconds=limit, sizes="all" if specimen.name in OTHER_SIZES else "blocks")
+    assert document.exit_code == 1, rows(document)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+REFERENCE = """
+    import numpy as np
+    def inputs():
+        return (np.ones((8, 128), np.float32),)
+    def reference(x):
+        return x + x
+    """
+KERNEL = """
+    def kernel(x):
+        return 2 * x
+    """
+
+
+def written(folder: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+def test_requests_that_are_wrong_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, r=REFERENCE, k=KERNEL, two="def f(x): return x\ndef g(x): return x\n", bad="def f(:\n")
+    written(
+        tmp_path, no_inputs="def reference(x): return x\n", raises="def reference(x): return x\ndef inputs(): 1 / 0\n"
+    )
+    wrong = {
+        ("k.py", "r.py:referense"): "has no function 'referense'; it has inputs, reference",
+        ("gone.py", "r.py"): "gone.py: cannot be read: No such file or directory",
+        ("two.py", "r.py"): "two.py: which function is the kernel? It has f, g; write two.py:NAME",
+        ("bad.py", "r.py"): "bad.py:1: is not Python",
+        ("k.py", "no_inputs.py"): "no function inputs or create_inputs says what both are called with; give --inputs",
+        ("r.py:reference", "r.py"): "is both the kernel and its reference; nothing would be compared",
+        ("kernel", "r.py"): "kernel 'kernel': expected FILE.py or FILE.py:FUNCTION",
+        ("k.py", "raises.py"): "the inputs: raised ZeroDivisionError: division by zero",
+    }
+    for (kernel, reference), message in wrong.items():
+        with pytest.raises(RequestError) as raised:
+            samebits.gate(kernel, reference)
+        assert message in str(raised.value)
+    with pytest.raises(RequestError, match="takes no 'tolerance'; it takes inputs, arg, gradient, sizes, seconds"):
+        samebits.gate("k.py", "r.py", tolerance=1)
+
+
+def test_the_command_reads_a_request_in_json(tmp_path: Path) -> None:
+    sources = {"kernel_source": textwrap.dedent(KERNEL), "reference_source": textwrap.dedent(REFERENCE)}
+    words = [sys.executable, "-m", "samebits", "gate", "-", "--json", str(tmp_path / "found.json")]
+
+    def run(request: dict[str, object]) -> subprocess.CompletedProcess[str]:
+        environment = {"PYTHONPATH": str(REPOSITORY / "harness"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+        text = json.dumps(request)
+        return subprocess.run(words, input=text, capture_output=True, text=True, env=environment, check=False)
+
+    ended = run(sources)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert (found["command"], found["refuted"], found["results"][2]["state"]) == ("gate", [], "holds")
+    ended = run({**sources, "tolerance": 1})
+    assert (
+        ended.returncode == 2 and "the key 'tolerance' is unknown; expected kernel, reference, inputs" in ended.stderr
+    )
+
+
+def test_options_that_contradict_each_other_are_rejected(tmp_path: Path) -> None:
+    ended = samebits_process("gate", "k.py", "--reference", "r.py", "--gradient", "--forward", cwd=tmp_path)
+    assert ended.code == 2 and "--gradient and --forward contradict each other" in ended.err
+    ended = samebits_process("gate", "k.py", cwd=tmp_path)
+    assert ended.code == 2 and "no --reference: nothing would be compared" in ended.err
