@@ -117,6 +117,7 @@ bench: $(STAMP)  ## the numbers of docs/performance.md: the engine, the sweep, p
 	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/pods.py
 	$(BIN)/python benchmarks/dependence.py
+	$(BIN)/python benchmarks/kernel_gate.py
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/whole_step.py
 	$(BIN)/python benchmarks/report.py

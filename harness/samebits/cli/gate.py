@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
@@ -71,27 +71,27 @@ def gate_document(request: GateRequest, run: CommandRun) -> GateDocument:
     from samebits.report.gate import GateDocument, claim_of
 
     request = request.resolved()
-    found = gated(request)
+    outcome = gated(request)
     return GateDocument(
         kernel=request.kernel,
         reference=request.reference,
-        results=found.rows,
-        leaves=found.leaves,
-        refuted=tuple(row.kind for row in found.rows if row.state == "refuted"),
-        claim=claim_of(found.rows, found.leaves),
-        notes=found.notes,
+        results=outcome.rows,
+        leaves=outcome.leaves,
+        refuted=tuple(row.kind for row in outcome.rows if row.state == "refuted"),
+        claim=claim_of(outcome.rows, outcome.leaves),
+        notes=outcome.notes,
         seconds=round(run.seconds, 3),
     )
 
 
 def _request(chosen: GateOptions, folder: Path) -> GateRequest:
     """Return the request of the options, or that on standard input."""
-    from samebits.kernel_gate.request import GateRequest
+    from samebits.kernel_gate.request import GateRequest, read_request
 
     if chosen.gradient and chosen.forward:
         raise RequestError("--gradient and --forward contradict each other; give one of them")
     if chosen.kernel == "-":
-        return _read_request(sys.stdin.read(), folder)
+        return read_request(sys.stdin.read(), folder)
     if chosen.reference is None:
         raise RequestError("no --reference: nothing would be compared; give --reference FILE.py:FUNCTION")
     gradient = True if chosen.gradient else False if chosen.forward else None
@@ -104,33 +104,3 @@ def _request(chosen: GateOptions, folder: Path) -> GateRequest:
         sizes=chosen.sizes,
         seconds=chosen.seconds,
     )
-
-
-def _read_request(text: str, folder: Path) -> GateRequest:
-    """Read a request in JSON, and write the sources that it holds to files."""
-    import msgspec
-
-    from samebits.kernel_gate.request import GateRequest
-
-    try:
-        raw: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise RequestError(f"standard input: not a JSON object: {error}") from None
-    for name in ("kernel", "reference"):
-        source = raw.pop(f"{name}_source", None)
-        if source is not None:
-            place = folder / name  # in folders of their own, so that neither finds the other beside it
-            place.mkdir()
-            (place / f"{name}.py").write_text(str(source), encoding="utf-8")
-            raw[name] = f"{place / name}.py" + (f":{raw[name]}" if raw.get(name) else "")
-    known = [field.name for field in fields(GateRequest)]
-    unknown = [name for name in raw if name not in known]
-    if unknown:
-        raise RequestError(
-            f"standard input: the key {unknown[0]!r} is unknown; expected {', '.join(known)}, kernel_source or "
-            "reference_source"
-        )
-    try:
-        return msgspec.convert(raw, GateRequest, strict=True)
-    except msgspec.ValidationError as error:
-        raise RequestError(f"standard input: {error}") from None

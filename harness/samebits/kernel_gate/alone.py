@@ -81,7 +81,7 @@ class _Watch:
     """What code of the kernel's file does while it is watched: a hook of Python's cannot be taken away again."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.found, self._on = str(file), list[str](), False
+        self.file, self.seen, self._on = str(file), list[str](), False
         sys.addaudithook(self._event)
 
     @contextlib.contextmanager
@@ -103,7 +103,7 @@ class _Watch:
             importing = importing or frame.f_code.co_filename.startswith("<frozen importlib")
             frame = frame.f_back  # type: ignore[assignment]
         if frame is not None and frame.f_code.co_filename == self.file and not importing:
-            self.found.append(f"{_WATCHED[event]} (line {frame.f_lineno})")
+            self.seen.append(f"{_WATCHED[event]} (line {frame.f_lineno})")
         self._on = True
 
 
@@ -220,8 +220,8 @@ def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: 
 
 def _only_moves(program: Any) -> bool:
     """Return whether no equation outside of kernels does arithmetic with floats."""
-    found = (eqn.primitive.name for eqn in equations(program) if any(map(_is_float, eqn.outvars)))
-    return not {*found} & _ARITHMETIC
+    names = {eqn.primitive.name for eqn in equations(program) if any(map(_is_float, eqn.outvars))}
+    return not names & _ARITHMETIC
 
 
 def _is_float(var: Any) -> bool:
@@ -342,8 +342,8 @@ def _surroundings(function: Callable[..., Any], values: Arguments, text: str, wa
             return GateRow(kind="aware", state="refuted", words=f"{where} it {one_line(error)}")
         if again != text:
             return GateRow(kind="aware", state="refuted", words=f"{where} it is another program")
-    if watch.found:
-        return GateRow(kind="aware", state="refuted", words=watch.found[0], where=Path(watch.file).name)
+    if watch.seen:
+        return GateRow(kind="aware", state="refuted", words=watch.seen[0], where=Path(watch.file).name)
     return GateRow(kind="aware", state="holds", words="the same program after calls and in a test")
 
 

@@ -50,10 +50,10 @@ def write_arguments(make: Callable[[], Any], reference: Callable[..., Any], leas
     except Exception as error:
         raise RequestError(f"the inputs: raised {type(error).__name__}: {error}") from error
     values = tuple(values) if isinstance(values, tuple | list) else (values,)
-    held = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "dtype") else leaf, values)
-    if not any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(held)):
+    arrays = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "dtype") else leaf, values)
+    if not any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(arrays)):
         raise RequestError("the inputs: they hold no array; expected a tuple of arrays")
-    path.write_bytes(pickle.dumps((held, largest(types))))
+    path.write_bytes(pickle.dumps((arrays, largest(types))))
 
 
 def read_arguments(path: Path) -> Arguments:

@@ -67,8 +67,8 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
         if request.gradient:
             rows.append(GateRow(kind="gradient", state="refuted", words="it cannot be differentiated"))
         gradient = False
-    found = check(reference, kernel, *values, gradients=gradient)
-    rows += _ruled(found.leaves, (reference, kernel), values, traced.jaxpr)
+    outcome = check(reference, kernel, *values, gradients=gradient)
+    rows += _ruled(outcome.leaves, (reference, kernel), values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
         why = "not asked for" if request.gradient is False else "it has none"
         rows.append(GateRow(kind="gradient", state="not tried", words=why))
@@ -79,7 +79,7 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
         rows.append(_at_other_sizes(reference, kernel, values, request, end))
     elif not refuted:
         rows.append(GateRow(kind="structure", state="not tried", words="other sizes were not asked for"))
-    return Judged(rows=tuple(rows), leaves=found.leaves, notes=(*found.notes, *take_notes()))
+    return Judged(rows=tuple(rows), leaves=outcome.leaves, notes=(*outcome.notes, *take_notes()))
 
 
 def _on_tpu(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> GateRow:

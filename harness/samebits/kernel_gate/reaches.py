@@ -7,13 +7,12 @@ A file may have benchmarks and a `__main__` beside it, which may read clocks and
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from samebits.host.installed import is_installed
+from samebits.host.installed import installed_folders
 
 _PURE = (
     *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools"),
@@ -80,7 +79,7 @@ class Reach:
 
 def reaches(kernel: Path, function: str, reference: Path) -> list[Reach]:
     """Return what a kernel reaches for, each kind of place once, in the order of the lines."""
-    found, done, files = dict[tuple[str, str], Reach](), set[Path](), [kernel]
+    reached, done, files = dict[tuple[str, str], Reach](), set[Path](), [kernel]
     while files:
         file = files.pop()
         if file in done:
@@ -88,10 +87,10 @@ def reaches(kernel: Path, function: str, reference: Path) -> list[Reach]:
         done.add(file)
         source = _Source(file, reference)
         source.visit_from(function if file == kernel else None)
-        for reach in source.found:
-            found.setdefault((reach.kind, reach.words), reach)
+        for reach in source.reached:
+            reached.setdefault((reach.kind, reach.words), reach)
         files += source.beside
-    return list(found.values())
+    return list(reached.values())
 
 
 class _Source(ast.NodeVisitor):
@@ -99,7 +98,7 @@ class _Source(ast.NodeVisitor):
 
     def __init__(self, file: Path, reference: Path) -> None:
         self.file, self.reference = file, reference
-        self.found: list[Reach] = []
+        self.reached: list[Reach] = []
         self.beside: list[Path] = []
         self.modules: dict[str, str] = {}
         tree = ast.parse(file.read_bytes())
@@ -200,7 +199,7 @@ class _Source(ast.NodeVisitor):
             self._add("aware", f"uses a module of Python's through {top} ({name})", node)
 
     def _add(self, kind: str, words: str, node: ast.AST) -> None:
-        self.found.append(Reach(kind, words, f"{self.file.name}:{getattr(node, 'lineno', 0)}"))
+        self.reached.append(Reach(kind, words, f"{self.file.name}:{getattr(node, 'lineno', 0)}"))
 
 
 def _chain(node: ast.AST) -> tuple[str, ...] | None:
@@ -227,9 +226,6 @@ def _is_main(node: ast.AST) -> bool:
 
 
 def _is_package(name: str) -> bool:
-    """Return whether a package is installed, and so nobody's file beside the kernel."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and (spec.origin is None or is_installed(spec.origin))
+    """Return whether a module is installed, and so nobody's file beside the kernel."""
+    places = [Path(folder) / name for folder in installed_folders()]
+    return any(place.is_dir() or place.with_suffix(".py").is_file() for place in places)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+import json
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from samebits.errors import RequestError
@@ -70,6 +71,35 @@ class GateRequest:
             raise RequestError(f"{kernel} is both the kernel and its reference; nothing would be compared")
         inputs = None if inputs is None else _named(inputs, INPUTS, "inputs")
         return replace(self, kernel=kernel, reference=reference, inputs=inputs)
+
+
+def read_request(text: str, folder: Path) -> GateRequest:
+    """Read a request in JSON, and write the sources that it holds to files in a folder."""
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise RequestError(f"standard input: not JSON: {error}") from None
+    if not isinstance(raw, dict):
+        raise RequestError(f"standard input: expected a JSON object, got {type(raw).__name__}")
+    for name in ("kernel", "reference"):
+        source = raw.pop(f"{name}_source", None)
+        if source is not None:
+            file = folder / name / f"{name}.py"  # in folders of their own, so that neither lies beside the other
+            file.parent.mkdir()
+            file.write_text(str(source), encoding="utf-8")
+            raw[name] = f"{file}:{raw[name]}" if raw.get(name) else str(file)
+    known = [each.name for each in fields(GateRequest)]
+    unknown = [name for name in raw if name not in known]
+    if unknown:
+        names = ", ".join([*known, "kernel_source"])
+        raise RequestError(f"standard input: the key '{unknown[0]}' is unknown; expected {names} or reference_source")
+    lacking = [name for name in known[:2] if name not in raw]
+    if lacking:
+        raise RequestError(f"standard input: neither '{lacking[0]}' nor '{lacking[0]}_source'; expected one of them")
+    try:
+        return GateRequest(**{**raw, "arg": tuple(raw.get("arg", ()))})
+    except TypeError as error:
+        raise RequestError(f"standard input: {error}") from None
 
 
 def file_of(named: str) -> Path:

@@ -54,6 +54,9 @@ CORE = ("schema", "numerics", "hlo", "interpret", "programs", "prove", "check", 
 
 JAX_AT_IMPORT = (
     "compile/blame",
+    "kernel_gate/alone",
+    "kernel_gate/arguments",
+    "kernel_gate/judged",
     "compile/executed",
     "hlo/as_jax",
     "hlo/collectives",
