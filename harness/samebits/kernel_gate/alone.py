@@ -178,7 +178,7 @@ def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> Gate
         except BaseException as error:
             return GateRow(kind="kept", state="refuted", words=f"call {number} {one_line(error)}")
         if not _plain(answer):
-            return GateRow(kind="tampering", state="refuted", words="returns what is no array, but may claim to be one")
+            return GateRow(kind="tampering", state="refuted", words="returns an object in place of an array")
         if number == CALLS and not _equal(buffers, second):
             return GateRow(kind="tampering", state="refuted", words="writes into its arguments")
         for leaf, expected in zip(got, wanted[place], strict=False):

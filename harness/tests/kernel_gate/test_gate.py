@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_the_command_reads_a_request_in_json(tmp_path: Path) -> None:
     sources = {"kernel_source": textwrap.dedent(KERNEL), "reference_source": textwrap.dedent(REFERENCE)}
     words = [sys.executable, "-m", "samebits", "gate", "-", "--json", str(tmp_path / "found.json")]
 
-    def run(request: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    def run(request: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
         environment = {"PYTHONPATH": str(REPOSITORY / "harness"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
         text = json.dumps(request)
         return subprocess.run(words, input=text, capture_output=True, text=True, env=environment, check=False)

@@ -15,6 +15,15 @@ SHARED = ("project", "support")
 
 
 THROUGH = {
+    "kernel_gate/test_gate.py": (
+        "cli/gate",
+        "kernel_gate/alone",
+        "kernel_gate/arguments",
+        "kernel_gate/judged",
+        "kernel_gate/processes",
+        "kernel_gate/request",
+        "schema/gate_row",
+    ),
     "check/test_budget.py": ("host/time_limit",),
     "cluster/test_process_group.py": ("host/group",),
     "project/test_optional_rooms.py": ("rooms",),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from tests.gate.specimens import CHEATS, FINITE, HONEST, KINDS, REFERENCES, SPECIMENS, Specimen
+from tests.kernel_gate.specimens import CHEATS, FINITE, HONEST, KINDS, REFERENCES, SPECIMENS, Specimen
 from tests.support.child import value_of
 
 
@@ -43,7 +43,7 @@ def test_cheats_say_what_is_wrong_and_cover_all_kinds() -> None:
 
 
 def test_reading_the_records_imports_no_jax() -> None:
-    assert value_of("import sys\nimport tests.gate.specimens\nprint(int('jax' in sys.modules))") == "0"
+    assert value_of("import sys\nimport tests.kernel_gate.specimens\nprint(int('jax' in sys.modules))") == "0"
 
 
 def differs(specimen: Specimen, monkeypatch: pytest.MonkeyPatch, folder: Path) -> bool:
