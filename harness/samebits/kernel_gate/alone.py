@@ -22,6 +22,7 @@ import numpy as np
 
 from samebits.host.isolation import take_notes, undone
 from samebits.interpret.inner_equations import equations
+from samebits.interpret.kernel_memory import program_memory
 from samebits.interpret.kernels import interpreted_on_cpu
 from samebits.kernel_gate.arguments import Arguments, nearby_sizes, others
 from samebits.kernel_gate.request import file_of
@@ -151,6 +152,7 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
     if changed and not kept:
         words = f"keeps values between calls: {', '.join(changed[:3])}"
         rows = [GateRow(kind="kept", state="refuted", words=words, where=file.name)]
+    rows.append(_memory(traced.jaxpr))
     rows.append(_use(function, traced, values, "pallas_call" in file.read_text(encoding="utf-8")))
     rows.append(_surroundings(function, values, text, watch))
     rows.append(_tampering(function, values, threads))
@@ -187,6 +189,18 @@ def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> Gate
                 words = "gives the answer of another call" if earlier else "is not what its program computes"
                 return GateRow(kind="kept", state="refuted", words=f"call {number} {words}")
     return GateRow(kind="kept", state="holds", words=f"{CALLS} calls, each gave what the traced program computes")
+
+
+def _memory(program: Any) -> GateRow:
+    """Look at what kernels do with their memory, whatever the values are."""
+    memory = program_memory(program)
+    if memory.faults:
+        fault = memory.faults[0]
+        return GateRow(kind="memory", state="refuted", words=fault.text, where=fault.place)
+    if not _kernels(program):
+        return GateRow(kind="memory", state="not tried", words="no kernel")
+    said = "every block is inside, every place is written once at a time, and before it is read"
+    return GateRow(kind="memory", state="holds", words="; ".join((said, *memory.unseen)))
 
 
 def _kernels(program: Any) -> list[Any]:
