@@ -227,7 +227,8 @@ def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: 
         jax.clear_caches()  # which hold what was lowered
         with interpreted_on_cpu(altered=altered):
             results.append(_results(traced.lower().compile()(*_arrays(values))))
-    if all(a.tobytes() == b.tobytes() for a, b in zip(*results, strict=True)):
+    numbers = any(each.dtype.kind in "iub" or np.isfinite(each.astype(np.complex128)).any() for each in results[0])
+    if numbers and all(a.tobytes() == b.tobytes() for a, b in zip(*results, strict=True)):
         return GateRow(kind="reference", state="refuted", words="its kernels do not matter: plain code has the result")
     return GateRow(kind="reference", state="holds", words="its kernels decide what it gives")
 
