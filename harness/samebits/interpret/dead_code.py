@@ -21,7 +21,23 @@ def live(closed: Any) -> Any:
 
     jaxpr = _dce(each_level(closed.jaxpr, _without_prints))
     jaxpr = _dce(each_level(jaxpr, _without_carries))
-    return ClosedJaxpr(jaxpr, closed.consts)
+    return ClosedJaxpr(each_level(jaxpr, _dropping), closed.consts)
+
+
+def _dropping(jaxpr: Any) -> Any:
+    """A jaxpr of whose kernels the outputs that nothing reads are dropped, as jax writes those of what was traced."""
+    from jax.extend.core import DropVar
+
+    if all(eqn.primitive.name != "pallas_call" for eqn in jaxpr.eqns):
+        return jaxpr
+    used = {var for eqn in jaxpr.eqns for var in eqn.invars if not hasattr(var, "val")}
+    used |= {var for var in jaxpr.outvars if not hasattr(var, "val")}
+
+    def dropped(eqn: Any) -> Any:
+        outvars = [var if var in used else DropVar(var.aval) for var in eqn.outvars]
+        return eqn.replace(outvars=outvars) if eqn.primitive.name == "pallas_call" else eqn
+
+    return jaxpr.replace(eqns=[dropped(eqn) for eqn in jaxpr.eqns])
 
 
 @functools.lru_cache(maxsize=256)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array, Step, frame_of, short
 from samebits.interpret.kernel_steps import (
     Box,
@@ -93,7 +94,7 @@ def memory_faults(eqn: Any, operands: Sequence[Array | None] = ()) -> tuple[Memo
     """Return what a `pallas_call` does wrong with its memory.
 
     Args:
-        eqn: the equation.
+        eqn: the equation, whose outputs that nothing reads are dropped, as `live` writes them.
         operands: its operands where they are known, of which prefetched scalars and sizes of the grid count.
     """
     return kernel_memory(eqn, operands).faults
@@ -109,7 +110,8 @@ def kernel_memory(eqn: Any, operands: Sequence[Array | None] = ()) -> KernelMemo
 
 
 def program_memory(program: Any) -> KernelMemory:
-    """Return what the kernels of a closed jaxpr do wrong, those of its inner programs included."""
+    """Return what the kernels of a closed jaxpr do wrong, those of its inner programs included; of its live code."""
+    program = live(program)
     constants = zip(program.jaxpr.constvars, program.consts, strict=True)
     known = {var: np.asarray(value) for var, value in constants if getattr(var.aval, "dtype", None) == np.int32}
     return sum(_kernels(program.jaxpr, known), KernelMemory())
@@ -212,9 +214,11 @@ class _Kernel:
         for blocks in self._blocks:
             self._outside(blocks)
         self._follow()
-        for blocks in self._outputs():
-            self._never_written(blocks)
-            self._races(blocks)
+        used = [type(var).__name__ != "DropVar" for var in self._eqn.outvars]
+        for blocks, is_used in zip(self._outputs(), used, strict=True):
+            if is_used:  # published kernels take outputs that are dropped as scratch
+                self._never_written(blocks)
+                self._races(blocks)
         for first, second in self._aliases:
             self._alias(*(blocks for memory in (first, second) for blocks in self._blocks if blocks.memory is memory))
         name = str(self._jaxpr.debug_info.func_src_info).partition(" at ")[0]
@@ -271,7 +275,7 @@ class _Kernel:
         if wrong.any():
             step = int(np.argmax(wrong))
             where = f"begins at {blocks.starts[step].tolist()}, outside of {list(blocks.shape)}"
-            text = f"the block of '{blocks.memory.name}' at step {{step}} {where}"
+            text = f"the block of '{blocks.memory.name}' at {{step}} {where}"
             self._report("outside", blocks.memory, blocks.origin.index_map_jaxpr.jaxpr, text, step)
 
     # The body, step by step.
@@ -345,7 +349,7 @@ class _Kernel:
             if part.size and not (part.flat[0] if not any(written.strides) else part.all()):
                 lows = [int(axis.min()) for axis in np.nonzero(~part)]
                 highs = [int(axis.max()) + 1 for axis in np.nonzero(~part)]
-                text = f"no step writes {shown((tuple(lows), tuple(highs)))} of the block of '{name}' at step {{step}}"
+                text = f"no step writes {shown((tuple(lows), tuple(highs)))} of the block of '{name}' at {{step}}"
                 step = int(np.argmax((blocks.starts == start).all(-1)))
                 self._report("never written", memory, self._jaxpr, text, step)
                 return
@@ -369,7 +373,7 @@ class _Kernel:
             return
         pair = self._overlap(self._written_boxes(blocks), None, blocks.memory.name)
         if pair is not None:
-            both = "steps {step} and {other}, which may run at the same time,"
+            both = "{step} and {other}, which may run at the same time,"
             text = f"{both} write the same place of '{blocks.memory.name}'"
             self._report("race", blocks.memory, blocks.origin.index_map_jaxpr.jaxpr, text, *pair)
 
@@ -380,9 +384,7 @@ class _Kernel:
         pair = self._overlap(_boxes(read), self._written_boxes(written), read.memory.name)
         if pair is not None:
             names = f"'{read.memory.name}', which is the memory of '{written.memory.name}'"
-            text = (
-                f"step {{step}} reads a place of {names}, that step {{other}} writes, and both may run at the same time"
-            )
+            text = f"{{step}} reads a place of {names}, that {{other}} writes, and both may run at the same time"
             self._report("race", read.memory, written.origin.index_map_jaxpr.jaxpr, text, *pair)
 
     def _overlap(
@@ -443,7 +445,7 @@ class _Kernel:
 
 
 def _step(places: Sequence[tuple[int, ...]]) -> str:
-    return str(places[0]) if places else ""
+    return f"step {places[0]}" if places and places[0] else "the only step"
 
 
 def _place_of(equation: Any) -> str:

@@ -283,7 +283,9 @@ class KernelSteps:
         surely = surely and (mask is None or _is(mask, True))
         if isinstance(value, UnwrittenRead) and surely:
             self._used(value)
-        if memory.role in ("argument", "scalars") and memory not in self._aliased:
+        if memory.role == "scalars":  # published kernels keep state in them
+            memory.table = None
+        if memory.role == "argument" and memory not in self._aliased:
             text = f"the kernel writes into its argument '{memory.name}'"
             self._report("writes into an argument", memory, eqn, text)
         box = self._box(eqn, memory, transforms, surely)
@@ -295,11 +297,11 @@ class KernelSteps:
         """Report a value that was never written, where it decides or is stored."""
         name = value.memory.name
         if value.memory.by_others and value.is_whole:
-            text = f"'{name}' is read at step {{step}}, where only steps that may run at the same time wrote to it"
+            text = f"'{name}' is read at {{step}}, where only steps that may run at the same time wrote to it"
             self._report("race", value.memory, value.equation, text)
         else:
             what = "anything" if value.is_whole else "all of it"
-            text = f"'{name}' is read at step {{step}}, before {what} is written there"
+            text = f"'{name}' is read at {{step}}, before {what} is written there"
             self._report("unwritten read", value.memory, value.equation, text)
 
     def _box(self, eqn: Any, memory: RefMemory, transforms: Any, surely: bool) -> Box | None:
@@ -308,7 +310,7 @@ class KernelSteps:
         if box is None or all(low >= 0 and high <= size for low, high, size in zip(*box, memory.shape, strict=True)):
             return box
         if surely and memory.role != "other":
-            text = f"at step {{step}}, '{memory.name}'{shown(box)} lies outside of its block of {list(memory.shape)}"
+            text = f"at {{step}}, '{memory.name}'{shown(box)} lies outside of its block of {list(memory.shape)}"
             self._report("outside", memory, eqn, text)
         return None
 

@@ -364,10 +364,13 @@ FAULTS: dict[str, tuple[tuple[Callable[[bool], Program], str], ...]] = {
     ),
     "race": (
         (parallel_sum, "'sum_ref' is read at step (0, 1), where only steps that may run at the same time wrote to it"),
-        (one_block_for_all, "steps (0,) and (1,), which may run at the same time, write the same place of 'out_ref'"),
+        (
+            one_block_for_all,
+            "step (0,) and step (1,), which may run at the same time, write the same place of 'out_ref'",
+        ),
         (started_once_for_all, "'sum_ref' is read at step (1, 0), where only steps that may run at the same time"),
-        (gpu_rows, "steps (0,) and (1,), which may run at the same time, write the same place of 'out_ref'"),
-        (gpu_block, "steps (0,) and (1,), which may run at the same time, write the same place of 'out_ref'"),
+        (gpu_rows, "step (0,) and step (1,), which may run at the same time, write the same place"),
+        (gpu_block, "step (0,) and step (1,), which may run at the same time, write the same place"),
         (in_place, "step (0,) reads a place of 'x_ref', which is the memory of 'out_ref', that step (3,) writes"),
     ),
     "writes into an argument": (
@@ -495,6 +498,31 @@ def long_loop(x: Array) -> Array:
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((100, 16), jnp.float32))(x)
 
 
+def output_as_scratch(x: Array) -> Array:
+    """Of two outputs one is a scratch of every core, and dropped."""
+
+    def kernel(x_ref: Any, out_ref: Any, scratch_ref: Any) -> None:
+        scratch_ref[...] = x_ref[...]
+        out_ref[...] = scratch_ref[...]
+
+    shapes, specs = [OUT, jax.ShapeDtypeStruct((4, 16), jnp.float32)], [by_step(4), rows(4, lambda i: (0, 0))]
+    params = tpu("parallel")
+    call = pl.pallas_call(
+        kernel, grid=(4,), in_specs=[by_step(4)], out_specs=specs, out_shape=shapes, compiler_params=params
+    )
+    return call(x)[0]
+
+
+def state_in_scalars(x: Array) -> Array:
+    def kernel(state_ref: Any, x_ref: Any, out_ref: Any) -> None:
+        state_ref[0] += 1
+        out_ref[...] = x_ref[...] * state_ref[0]
+
+    specs: dict[str, Any] = {"in_specs": [rows(4, lambda i, _: (i, 0))], "out_specs": rows(4, lambda i, _: (i, 0))}
+    grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,), **specs)
+    return pl.pallas_call(kernel, grid_spec=grid, out_shape=OUT)(jnp.zeros(1, jnp.int32), x)
+
+
 def batched(x: Array) -> Array:
     """A dimension of the grid is that of a `vmap`, and has no number in the kernel."""
     return jax.vmap(stored_in_no_last_step(False))(jnp.stack([x, 2 * x]))
@@ -502,7 +530,8 @@ def batched(x: Array) -> Array:
 
 HONEST = (
     *(conditional_start, chosen_start, read_at_a_value, taken_at_a_value, first_column, rows_that_a_value_chooses),
-    *(a_block_that_sticks_out, partly_stored_at_the_end, long_loop, batched),
+    *(a_block_that_sticks_out, partly_stored_at_the_end, long_loop, output_as_scratch, state_in_scalars),
+    batched,
 )
 
 
@@ -618,7 +647,7 @@ def test_indices_after_each_other_are_one_part() -> None:
 
 def test_a_fault_of_a_gradient_is_at_a_line_of_the_kernel() -> None:
     def kernel(x_ref: Any, out_ref: Any) -> None:  # here
-        x_ref[...] = 2 * x_ref[...]  # here
+        x_ref[...] = 2 * x_ref[...]
         out_ref[...] = x_ref[...]
 
     @jax.custom_vjp
@@ -626,10 +655,8 @@ def test_a_fault_of_a_gradient_is_at_a_line_of_the_kernel() -> None:
         return pl.pallas_call(kernel, out_shape=OUT)(x)
 
     rule.defvjp(lambda x: (rule(x), None), lambda _, g: (pl.pallas_call(kernel, out_shape=OUT)(g),))
-    faults = seen(jax.grad(lambda x: rule(x).sum())).faults
-    assert len(faults) == 2
-    for fault in faults:
-        assert "# here" in linecache.getline(__file__, int(fault.place.rpartition(":")[2])), fault
+    (fault,) = seen(jax.grad(lambda x: rule(x).sum())).faults
+    assert "# here" in linecache.getline(__file__, int(fault.place.rpartition(":")[2])), fault
 
 
 def test_a_form_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
