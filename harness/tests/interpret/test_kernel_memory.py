@@ -16,8 +16,10 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as plgpu
 
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.kernel_memory import FOLLOWED, kernel_memory, memory_faults, program_memory
 from samebits.interpret.kernel_steps import EVALUATIONS, ITERATIONS, box_of
+from samebits.interpret.oracle import Oracle
 
 Array = Any
 Program = Callable[..., Array]
@@ -566,6 +568,38 @@ def test_kernels_of_jax_have_no_fault(name: str) -> None:
     assert str(program).count("pallas_call") >= 2
     assert memory.faults == ()
     assert memory.unseen == () == memory.unknown
+
+
+@pytest.mark.parametrize("name", ["splash", "paged", "grouped", "attention"])
+def test_other_kernels_of_jax_have_no_fault(name: str) -> None:
+    """Masks and pages that are prefetched, state in scalars, outputs as scratch, a grid of a size that is computed."""
+    from jax.experimental.pallas.ops.gpu.attention import mha
+    from jax.experimental.pallas.ops.tpu.megablox import gmm
+    from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
+
+    causal = splash_attention_mask.MultiHeadMask([splash_attention_mask.CausalMask((512, 512))] * 2)
+    splash = splash_attention_kernel.make_splash_mha(mask=causal, head_shards=1, q_seq_shards=1)
+    paged = functools.partial(paged_attention, pages_per_compute_block=4)
+    pages, heads = jnp.zeros((8, 64, 16, 128)), jnp.zeros((2, 512, 128))
+    short = jnp.zeros((2, 256, 4, 64), jnp.float16)
+    table = jnp.full(4, 64, jnp.int32), jnp.arange(64, dtype=jnp.int32).reshape(4, 16)
+    products = jnp.zeros((512, 256)), jnp.zeros((4, 256, 256)), jnp.array([100, 156, 0, 256], jnp.int32)
+    programs: dict[str, tuple[Program, tuple[Any, ...]]] = {
+        "splash": (jax.grad(lambda q: splash(q, q, q).sum()), (heads,)),
+        "paged": (paged, (jnp.zeros((4, 8, 128)), pages, pages, *table)),
+        "grouped": (gmm, products),
+        "attention": (jax.grad(lambda q: mha(q, q, q, segment_ids=None, causal=True).sum()), (short,)),
+    }
+    function, arrays = programs[name]
+    program = jax.make_jaxpr(function)(*arrays)
+    assert "pallas_call" in str(program)
+    memory = program_memory(program)
+    assert memory.faults == () == memory.unseen
+    if name == "grouped":
+        assert memory.unknown == ("kernel: the size of the grid is not known",)
+        (value,) = Interpreter(Oracle(), "tpu")(program, *map(np.asarray, products))
+        assert value.shape == (512, 256)
 
 
 # Where kernels are, and what is known of them.
