@@ -133,6 +133,22 @@ EQUAL: dict[str, tuple[Function, Function]] = {
         lambda x, y: lax.cumlogsumexp(x, 1)[:, -1],
         lambda x, y: jax.nn.logsumexp(x, -1),
     ),
+    "a softmax by its logarithm": (
+        lambda x, y: jax.nn.softmax(x * y, -1),
+        lambda x, y: jnp.exp(x * y - jax.nn.logsumexp(x * y, -1, keepdims=True)),
+    ),
+    "a softmax by a logarithm to the base two": (
+        lambda x, y: jax.nn.softmax(x, -1),
+        lambda x, y: jnp.exp(x - jnp.log2(jnp.exp(x).sum(-1, keepdims=True)) * jnp.log(2.0)),
+    ),
+    "a product of logarithms": (
+        lambda x, y: (1 + x) / (y * y) * jnp.exp(y),
+        lambda x, y: jnp.exp(jnp.log1p(x) - (jnp.log(y) - y) - jnp.log(y)),
+    ),
+    "logarithms that were put together": (
+        lambda x, y: jnp.concatenate([1 / x, jnp.exp(-y)]),
+        lambda x, y: jnp.exp(-jnp.concatenate([jnp.log(x), y])),
+    ),
     "a remainder": (lambda x, y: jnp.mod(9 * x, y), lambda x, y: 9 * x - y * jnp.floor(9 * x / y)),
     "a batch of loops": (
         lambda x, y: jax.vmap(lambda n, v: lax.fori_loop(0, n, lambda i, s: s * v, v))(np.arange(4), x[0]),
@@ -159,6 +175,13 @@ DIFFERENT: dict[str, tuple[Function, Function]] = {
     "the arguments exchanged": (lambda x, y: lax.igamma(x, y), lambda x, y: lax.igamma(y, x)),
     "another base": (lambda x, y: jnp.log2(x), lambda x, y: jnp.log(x)),
     "from the other end": (lambda x, y: lax.cumlogsumexp(x, 1), lambda x, y: lax.cumlogsumexp(x, 1, reverse=True)),
+    "a sum of one term less": (
+        lambda x, y: jax.nn.softmax(x, -1),
+        lambda x, y: jnp.exp(x - jax.nn.logsumexp(x[:, :-1], -1, keepdims=True)),
+    ),
+    "a logarithm with another factor": (lambda x, y: x * x * y, lambda x, y: jnp.exp(1.999 * jnp.log(x)) * y),
+    "a logarithm of another sign": (lambda x, y: jnp.exp(y) / x, lambda x, y: jnp.exp(y + jnp.log(x))),
+    "logarithms of which one was changed": (lambda x, y: x * y, lambda x, y: jnp.exp(jnp.log(x) + 2 * jnp.log(y))),
     "rounded towards zero": (lambda x, y: jnp.mod(x - y, y), lambda x, y: lax.rem(x - y, y)),
     "one step more": (
         lambda x, y: jax.vmap(lambda n, v: lax.fori_loop(0, n, lambda i, s: s * v, v))(np.arange(4), x[0]),

@@ -67,7 +67,7 @@ def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
         result = FieldElement(each(field, function, *all_of), shadow, degree(*(element.degree for element in all_of)))
-        return field.settled(reaching(result, sum_reach(shadow, *all_of)), all_of)
+        return _with_sum(field, field.settled(reaching(result, sum_reach(shadow, *all_of)), all_of), step.name, *all_of)
 
     return rule
 
@@ -76,7 +76,36 @@ def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> Field
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
     result = FieldElement(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
-    return field.settled(reaching(result, sum_reach(result.shadow, first, second)), [first, second])
+    result = field.settled(reaching(result, sum_reach(result.shadow, first, second)), [first, second])
+    return _with_sum(field, result, "add", first, second)
+
+
+def _with_sum(field: FieldBase, result: FieldElement, name: str, *elements: FieldElement) -> FieldElement:
+    """A sum, a difference or a negative with the terms of its operands, if these are logarithms of one scale."""
+    if all(element.terms is None for element in elements):
+        return result
+    if name in ("sub", "neg"):
+        elements = (*elements[:-1], negative(field, elements[-1]))
+    known = [element.terms for element in elements if element.terms is not None]
+    rests = [element if element.terms is None else element.terms.rest for element in elements]
+    rest = rests[0] if len(rests) == 1 else sum_of(field, *rests)
+    scale, factor = known[0].scale, known[0].factor
+    for terms in known[1:]:
+        other = _to_a_sign(field, terms.factor, terms.scale, scale)
+        if other is None:
+            return result
+        factor = product(field, factor, other)
+    return result.with_terms(rest, scale, factor)
+
+
+def _to_a_sign(field: FieldBase, element: FieldElement, sign: FieldElement, unit: FieldElement) -> FieldElement | None:
+    """An element to the power sign / unit, where that is 1 or -1."""
+    if np.array_equal(sign.parts[0], unit.parts[0]):
+        return element
+    zero = field.ring.vanishes(element.parts[0]).any() or not np.all(element.shadow)
+    if zero or not np.array_equal(sign.parts[0], negative(field, unit).parts[0]):
+        return None
+    return reciprocal(field, Step("div", {}, (), (), None), element)
 
 
 def factors(field: FieldBase, *elements: FieldElement) -> Sequence[FieldElement]:
@@ -138,7 +167,23 @@ def product(field: FieldBase, first: FieldElement, second: FieldElement) -> Fiel
     first, second = factors(field, first, second)
     parts = each(field, field.ring.multiply, first, second)
     result = FieldElement(parts, first.shadow * second.shadow, first.degree * second.degree)
-    return field.settled(reaching(result, multiplied(first, second)), [first, second])
+    result = field.settled(reaching(result, multiplied(first, second)), [first, second])
+    for element, other in ((first, second), (second, first)):
+        if (terms := element.terms) is not None and (scale := _single(other)) is not None:
+            return result.with_terms(
+                product(field, terms.rest, other), product(field, terms.scale, scale), terms.factor
+            )
+    return result
+
+
+def _single(element: FieldElement) -> FieldElement | None:
+    """A constant without its shape, where it is the same everywhere."""
+    if element.degree.largest or not element.shadow.size:
+        return None
+    flat = [part.reshape(len(part), -1) for part in element.parts]
+    if any(np.any(part != part[:, :1]) for part in flat):
+        return None
+    return FieldElement(tuple(part[:, 0] for part in flat), element.shadow.reshape(-1)[0], element.degree)
 
 
 def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElement:
@@ -193,7 +238,10 @@ def _div(field: FieldBase, step: Step, *values: Any) -> FieldElement:
 def negative(field: FieldBase, element: FieldElement) -> FieldElement:
     """An element with the other sign."""
     parts = each(field, residues.negate, element)
-    return field.settled(replace(element, parts=parts, shadow=-element.shadow), [element])
+    result = field.settled(replace(element, parts=parts, shadow=-element.shadow), [element])
+    if (terms := element.terms) is None:
+        return result
+    return result.with_terms(negative(field, terms.rest), negative(field, terms.scale), terms.factor)
 
 
 def power(field: FieldBase, step: Step, element: FieldElement, exponent: int) -> FieldElement:
@@ -410,7 +458,22 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
     parts = tuple(np.where(gone, 0, part) for part in result.parts)
     result = FieldElement(parts, shadow, result.degree)
     result = reaching(result, None if element.reach is None else shadow * np.maximum(1, element.reach))
-    return field.settled(result, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
+    return _by_terms(field, element, field.settled(result, [element], new=np.where(nature == FINITE, BEYOND, FINITE)))
+
+
+def _by_terms(field: FieldBase, element: FieldElement, result: FieldElement) -> FieldElement:
+    """The exponential of rest + log(factor): that of the rest, times the factor."""
+    if (terms := element.terms) is None or len(element.parts) == 1:
+        return result
+    factor = _to_a_sign(field, terms.factor, terms.scale, constant(field, 1.0, terms.scale))
+    if factor is None:
+        return result
+    other = exp(field, terms.rest)
+    with np.errstate(all="ignore"):
+        numbers = [np.isfinite(each) & (each != 0) for each in (result.shadow, other.shadow, factor.shadow)]
+    both = product(field, other, factor)
+    parts = _where(np.logical_and.reduce(numbers), both.parts, result.parts)
+    return replace(result, parts=parts, degree=together((both.degree, result.degree)))
 
 
 def _valued(step: Step, result: FieldElement, x: FieldElement) -> FieldElement:
@@ -475,9 +538,12 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
     return rule
 
 
-def _log1p(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
-    y = sum_of(field, x, constant(field, 1.0, x))
-    return _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
+def _log(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
+    y = sum_of(field, x, constant(field, 1.0, x)) if step.name == "log1p" else x
+    result = _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
+    if not np.all(y.shadow > 0):
+        return result
+    return result.with_terms(constant(field, 0.0, y), constant(field, 1.0, FieldElement((), np.zeros(()), CONSTANT)), y)
 
 
 def _erfc(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
@@ -517,7 +583,7 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
 
 
 def _where(condition: Array, parts: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    return tuple(np.where(condition, *both) for both in zip(parts, others, strict=True))
+    return tuple(np.where(condition, *both) for both in zip(parts, others, strict=False))  # as deep as both are
 
 
 _ODD = ("asin", "asinh", "atan", "atanh", "bessel_i1e", "erf", "erf_inv", "sin", "sinh", "tan")
@@ -536,8 +602,8 @@ FUNCTIONS: dict[str, Rule] = {
     "tanh": _tanh,
     "sqrt": lambda field, step, x: root(field, x),
     "rsqrt": lambda field, step, x: reciprocal(field, step, root(field, x)),
-    "log": _function("log", fixed=((1.0, 0.0),)),
-    "log1p": _log1p,
+    "log": _log,
+    "log1p": _log,
     "erfc": _erfc,
     "cbrt": _function("cbrt", odd=True, fixed=((0.0, 0.0), (1.0, 1.0))),
     "acos": _function("acos"),

@@ -28,6 +28,7 @@ from samebits.interpret.field.element import (
     DegreeBounds,
     FieldElement,
     Infinities,
+    spread,
     together,
 )
 from samebits.interpret.field.residues import PRIMES, Ring
@@ -290,10 +291,22 @@ class FieldBase:
         shadow = owned(move([element.shadow for element in elements]))
         chosen = [elements[number] for number in used]
         result = FieldElement(tuple(parts), shadow, together(element.degree for element in chosen))
-        if all(element.reach is None for element in chosen):
+        if any(element.reach is not None for element in chosen):
+            size = owned(move([element.size for element in elements]))
+            result = replace(result, reach=size if np.any(size > 2 * np.abs(shadow)) else None)
+        return self._moved_terms(result, elements, chosen, move, kind)
+
+    def _moved_terms(
+        self, result: FieldElement, elements: list[FieldElement], chosen: list[FieldElement], move: Move, kind: Type
+    ) -> FieldElement:
+        """What was moved, with the terms of what it was moved from, if the logarithms in it have one scale."""
+        known = [element.terms for element in chosen if element.terms is not None]
+        if not known or any(not np.array_equal(terms.scale.parts[0], known[0].scale.parts[0]) for terms in known):
             return result
-        size = owned(move([element.size for element in elements]))
-        return replace(result, reach=size if np.any(size > 2 * np.abs(shadow)) else None)
+        unit = FieldElement(tuple(self.everywhere(np.ones((), np.int64)) for _ in self.primes), np.ones(()), CONSTANT)
+        rests = [element.terms.rest if element.terms else element for element in elements]
+        ones = [element.terms.factor if element.terms else spread(unit, element.shape) for element in elements]
+        return result.with_terms(self.moved(rests, move, kind), known[0].scale, self.moved(ones, move, kind))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities."""

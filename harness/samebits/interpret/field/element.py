@@ -108,12 +108,14 @@ class FieldElement:
         shadow: float64 [*shape], the value at the inputs of the case.
         degree: bounds for the polynomials.
         reach: float64 [*shape], the size of what the shadow was added up from; None where that is its own size.
+        beside: what it is beside a logarithm, if anything is known of that; `terms` says it.
     """
 
     parts: tuple[Array, ...]
     shadow: Array
     degree: DegreeBounds
     reach: Array | None = None
+    beside: BesideLogarithm | None = None
 
     @property
     def size(self) -> Array:
@@ -124,6 +126,34 @@ class FieldElement:
     def shape(self) -> tuple[int, ...]:
         """The shape of the value."""
         return self.shadow.shape
+
+    @property
+    def terms(self) -> BesideLogarithm | None:
+        """What it is beside a logarithm; an element that got other residues has none."""
+        return self.beside if self.beside is not None and self.beside.of is self.parts else None
+
+    def with_terms(self, rest: FieldElement, scale: FieldElement, factor: FieldElement) -> FieldElement:
+        """This element as rest + scale * log(factor), as far as these are numbers."""
+        return replace(self, beside=BesideLogarithm(self.parts, rest, scale, factor))
+
+
+@dataclass(frozen=True, slots=True)
+class BesideLogarithm:
+    """An element as rest + scale * log(factor), for exp(x - log(y)) is exp(x) / y.
+
+    The residues of a logarithm hold no law, but who takes the exponential of a sum needs its terms alone.
+
+    Args:
+        of: the residues of the element.
+        rest: of its shape.
+        scale: a constant, without a shape.
+        factor: of the shape of the element.
+    """
+
+    of: tuple[Array, ...]
+    rest: FieldElement
+    scale: FieldElement
+    factor: FieldElement
 
 
 def shadows(step: Step, *values: Any) -> Array:
@@ -139,7 +169,10 @@ def spread(element: FieldElement, shape: tuple[int, ...]) -> FieldElement:
     grown = (1,) * (len(shape) - element.shadow.ndim) + element.shape
     parts = tuple(np.broadcast_to(part.reshape(len(part), *grown), (len(part), *shape)) for part in element.parts)
     reach = None if element.reach is None else np.broadcast_to(element.reach, shape)
-    return FieldElement(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
+    result = FieldElement(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
+    if (terms := element.terms) is None:
+        return result
+    return result.with_terms(spread(terms.rest, shape), terms.scale, spread(terms.factor, shape))
 
 
 # -- how far a result reaches
