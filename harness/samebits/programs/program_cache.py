@@ -155,7 +155,8 @@ class Program:
         assert self.error is not None, f"{self.label} was not started"
         if isinstance(self.error, DeclarationError):
             raise self.error
-        raise CouldNotRun(f"{self.label} {one_line(self.error)}{self.advice}") from self.error
+        advice = f"{self.advice}; " if self.advice else ""  # ahead of what jax says, which may be cut
+        raise CouldNotRun(f"{self.label} {advice}{one_line(self.error)}") from self.error
 
     def lower(self) -> Any:
         """Return the program in StableHLO, as jax has it."""

@@ -207,10 +207,10 @@ def _weights(leaf: Any) -> Any:
     return weights.reshape(leaf.shape).astype(leaf.dtype)
 
 
-NO_DERIVATIVE = "; the forward function traces and can be compared without gradients (gradients=False)"
+NO_DERIVATIVE = "the forward function traces and can be compared without gradients (gradients=False)"
 NO_KERNEL_DERIVATIVE = (
-    "; a Pallas kernel has no derivative of its own: give it one by jax.custom_vjp, or compare without gradients "
-    "(gradients=False)"
+    "a Pallas kernel has no derivative of its own: compare without gradients (gradients=False), or give it one by "
+    "jax.custom_vjp"
 )
 """What to do where a gradient cannot be traced."""
 
