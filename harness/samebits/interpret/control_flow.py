@@ -21,7 +21,7 @@ from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, JoiningDomain, Value
 from samebits.interpret.equation import Step, Type, scan_sizes, type_of
 from samebits.interpret.kernel_memory import memory_faults
-from samebits.interpret.kernels import without_references
+from samebits.interpret.kernels import copies, without_references
 
 _NAMES = {"gpu": ("cuda", "rocm")}
 """Platforms that have other names in `lax.platform_dependent`."""
@@ -183,7 +183,7 @@ def _expanded(eqn: Any) -> Any:
 
 
 def kernel(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
-    """A Pallas kernel, as a program without references to memory.
+    """A Pallas kernel, as a program without references to memory; its copies may be done early or late.
 
     Raises:
         BrokenPromise: it uses its memory wrongly, and what it computes is undefined.
@@ -191,7 +191,14 @@ def kernel(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes
     faults = memory_faults(eqn, [value if isinstance(value, np.ndarray) else None for value in values])
     if faults:
         raise BrokenPromise.of(Step.of(eqn), str(faults[0]), "")
-    return interpreter.closed(without_references(eqn), values, axes)
+    outputs = interpreter.closed(without_references(eqn), values, axes)
+    if copies(eqn):
+        late = interpreter.closed(without_references(eqn, late=True), values, axes)
+        if not all(same(interpreter.domain, *each) for each in zip(outputs, late, strict=True)):
+            raise NotCovered(
+                f"{Step.of(eqn)}: its results depend on when a copy is done between its start and its wait"
+            )
+    return outputs
 
 
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:

@@ -25,14 +25,14 @@ from samebits.user_errors import one_line
 
 
 @functools.lru_cache(maxsize=256)
-def without_references(eqn: Any) -> Any:
-    """Return the program of a `pallas_call`.
+def without_references(eqn: Any, late: bool = False) -> Any:
+    """Return the program of a `pallas_call`; `late`, as `kernel_rules` reads copies.
 
     Raises:
         NotCovered: the kernel does what has no meaning without a device, such as a copy to another one.
     """
     try:
-        interpreted = _interpretation(eqn.params)
+        interpreted = _interpretation(eqn.params, late)
     except ImportError:
         raise NotCovered(f"{Step.of(eqn)}: this jax has no interpretation of kernels") from None
     avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
@@ -46,12 +46,26 @@ def without_references(eqn: Any) -> Any:
     return live(program.replace(jaxpr=each_level(program.jaxpr, _reading_nothing_outside)))
 
 
-def _interpretation(params: Mapping[str, Any]) -> Callable[..., Any]:
+def copies(eqn: Any) -> bool:
+    """Return whether a `pallas_call` copies within its device."""
+    from samebits.interpret import kernel_rules
+
+    return kernel_rules.copies(eqn.params["jaxpr"])
+
+
+def _interpretation(params: Mapping[str, Any], late: bool = False) -> Callable[..., Any]:
     """Return the function of its operands that a kernel is."""
     from jax._src.pallas.hlo_interpreter import pallas_call_hlo_interpret as interpreted  # it has no public name
 
+    from samebits.interpret.kernel_rules import rules
+
     known = inspect.signature(interpreted).parameters
-    return functools.partial(interpreted, **{name: value for name, value in params.items() if name in known})
+
+    def kernel(*operands: Any) -> Any:
+        with rules(late):
+            return interpreted(*operands, **{name: value for name, value in params.items() if name in known})
+
+    return kernel
 
 
 def _altered(params: Mapping[str, Any], *operands: Any) -> list[Any]:

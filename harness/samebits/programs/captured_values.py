@@ -36,11 +36,13 @@ def captured_arrays(jaxpr: Any) -> str:
 
 def constants_of(jaxpr: Any) -> str:
     """Digest all arrays that a program has captured, as they are now: those of NumPy may be changed in place."""
+    from jax.core import Tracer  # of which a scope within a kernel takes what is around it
+
     captured = [*getattr(jaxpr, "consts", ())]
     for equation in equations(jaxpr):
         captured += [variable.val for variable in equation.invars if getattr(getattr(variable, "val", None), "ndim", 0)]
         for inner in _inner(equation):
-            captured += getattr(inner, "consts", ())
+            captured += [each for each in getattr(inner, "consts", ()) if not isinstance(each, Tracer)]
     captured += [
         variable.val for variable in _open(jaxpr).outvars if getattr(getattr(variable, "val", None), "ndim", 0)
     ]

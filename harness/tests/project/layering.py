@@ -66,6 +66,7 @@ JAX_AT_IMPORT = (
     "hlo/partition_axes",
     "hlo/products",
     "hlo/sorting",
+    "interpret/kernel_rules",
     "prove/selftest",
     "programs/argument_writes",
     "programs/placement",
@@ -107,7 +108,7 @@ DATA = "schema"
 DATA_WITH_JAX = ("schema/meshes", "schema/argument_trees")
 """Data that builds a jax object on demand."""
 
-PRIVATE_JAX = ("interpret/kernels",)
+PRIVATE_JAX = ("interpret/kernel_rules", "interpret/kernels")
 """Modules that import what is private to jax, for which there is no public name, and do without where it is gone."""
 
 LOADING = "host/loading"

@@ -1,0 +1,201 @@
+"""What kernels do to memory beyond jax's own interpretation of them: copies, views of views, memory for a scope.
+
+A copy within a device may happen at any time between its start and its wait. It is read both ways: as done when it
+starts, and as done when it is waited for, with nothing to read until then. Where both give the same results, no time
+in between gives others. What is written to a prefetched operand stays there for the steps of the grid that follow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import core
+from jax._src.interpreters import partial_eval
+from jax._src.pallas import hlo_interpreter, primitives
+from jax._src.pallas.mosaic import primitives as mosaic
+from jax._src.state import discharge, indexing
+from jax._src.state.types import AbstractRef, TransformedRef
+from jax.extend.core import ClosedJaxpr
+
+Rule = Callable[..., tuple[Sequence[Any], Any]]
+"""Of the types of an equation's inputs, then these: their contents after it, and its results."""
+
+_WHOLE, _PARTIAL = discharge.__dict__["_discharge_rules"], discharge.__dict__.get("_partial_discharge_rules")
+"""Rules by primitive; newer versions of jax have no others than the first, and hand on the types in a context."""
+
+
+@contextlib.contextmanager
+def rules(late: bool) -> Iterator[None]:
+    """Use these rules; `late` reads copies as done when they are waited for."""
+    theirs, before, partly = hlo_interpreter.kernel_to_hlo_jaxpr, dict(_WHOLE), dict(_PARTIAL or {})
+
+    def keeping_operands(jaxpr: Any, consts: Any, grid_mapping: Any) -> tuple[Any, Any, Sequence[Any]]:
+        return _keeping_operands(*theirs(jaxpr, consts, grid_mapping), grid_mapping)
+
+    ours = {mosaic.dma_start_p: _started(late), mosaic.dma_wait_p: _waited_for(late), primitives.run_scoped_p: _scoped}
+    hlo_interpreter.kernel_to_hlo_jaxpr = keeping_operands
+    for primitive in (primitives.load_p, primitives.swap_p):
+        _WHOLE[primitive] = _viewed(before[primitive])
+    for primitive, rule in ours.items():
+        if _PARTIAL is None:
+            _WHOLE[primitive] = functools.partial(_with_context, rule)
+        else:
+            _PARTIAL[primitive] = functools.partial(_with_choice, rule)
+    try:
+        yield
+    finally:
+        hlo_interpreter.kernel_to_hlo_jaxpr = theirs
+        _WHOLE.update(before)
+        if _PARTIAL is not None:
+            _PARTIAL.update(partly)
+
+
+def _with_context(rule: Rule, context: Any, *args: Any, **params: Any) -> Any:
+    return rule(context.in_avals, *args, **params)
+
+
+def _with_choice(rule: Rule, should: Any, in_avals: Any, out_avals: Any, *args: Any, **params: Any) -> Any:
+    return rule(in_avals, *args, **params)
+
+
+def copies(kernel: Any) -> bool:
+    """Return whether a kernel copies within its device."""
+    return any(
+        eqn.primitive is mosaic.dma_start_p
+        or any(copies(inner) for value in eqn.params.values() for inner in _jaxprs(value))
+        for eqn in kernel.eqns
+    )
+
+
+def _jaxprs(value: Any) -> Iterator[Any]:
+    for each in value if isinstance(value, tuple | list) else (value,):
+        inner = getattr(each, "jaxpr", each)
+        if hasattr(inner, "eqns"):
+            yield inner
+
+
+# -- copies
+
+
+def _split(view: Any) -> tuple[Any, tuple[Any, ...]]:
+    return (view.ref, view.transforms) if isinstance(view, TransformedRef) else (view, ())
+
+
+def _started(late: bool) -> Rule:
+    def rule(in_avals: Any, *args: Any, tree: Any, add: bool = False, **_: Any) -> Any:
+        (source, target, semaphore, _, device), places = tree.unflatten(args), tree.unflatten(range(len(args)))
+        if device is not None or add:
+            raise NotImplementedError("a copy to another device" if device is not None else "a copy that adds")
+        value = discharge.transform_array(*_split(source))
+        if late:
+            value = primitives.uninitialized_value(value.shape, value.dtype)
+        count = discharge.transform_array(*_split(semaphore))
+        return _written(args, [(target, places[1], value), (semaphore, places[2], count + 1)]), []
+
+    return rule
+
+
+def _waited_for(late: bool) -> Rule:
+    def rule(in_avals: Any, *args: Any, tree: Any, **_: Any) -> Any:
+        (source, target, semaphore, *_), places = tree.unflatten(args), tree.unflatten(range(len(args)))
+        count = discharge.transform_array(*_split(semaphore))
+        writes = [(semaphore, places[2], count - 1)]
+        if late:
+            value = discharge.transform_array(*_split(source))
+            nothing = primitives.uninitialized_value(value.shape, value.dtype)
+            writes.append((target, places[1], jnp.where(count > 0, value, nothing)))
+        return _written(args, writes), []
+
+    return rule
+
+
+def _written(args: Sequence[Any], writes: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
+    """The new contents of the memory among the arguments, after writes through views."""
+    new: list[Any] = [None] * len(args)
+    for view, place, value in writes:
+        memory, transforms = _split(view)
+        new[_split(place)[0]] = discharge.transform_swap_array(memory, transforms, value)[1]
+    return new
+
+
+# -- views, scopes and operands
+
+
+def _viewed(theirs: Rule) -> Rule:
+    """A load or a store with a mask, of a view of a view too, and at places that Python counted."""
+
+    def rule(first: Any, *args: Any, args_tree: Any, **params: Any) -> Any:
+        if _PARTIAL is not None:
+            args = args[1:]  # without the types of the results
+        memory, transforms, *rest = args_tree.unflatten(args)
+        views, last = list(transforms), []
+        if views and isinstance(views[-1], indexing.NDIndexer):
+            at = views.pop()
+            arrays = tuple(jnp.asarray(each) if isinstance(each, int) else each for each in at.indices)
+            last = [replace(at, indices=arrays)]
+        view = discharge.transform_array(memory, views)
+        flat, tree = jax.tree.flatten((view, last, *rest))
+        avals = [AbstractRef(core.typeof(view)), *map(core.typeof, flat[1:])]
+        types = (replace(first, in_avals=avals),) if _PARTIAL is None else (avals, None)
+        (stored, *_), out = theirs(*types, *flat, args_tree=tree, **params)
+        if stored is not None:
+            stored = discharge.transform_swap_array(memory, views, stored)[1]
+        return (stored, *[None] * (len(args) - 1)), out
+
+    return rule
+
+
+def _scoped(in_avals: Any, *args: Any, jaxpr: Any, **params: Any) -> Any:
+    """Memory for a scope holds nothing at its beginning."""
+    if params.get("collective_axes"):
+        raise NotImplementedError("memory for a scope of several cores")
+    body = ClosedJaxpr(partial_eval.convert_constvars_jaxpr(jaxpr), ())
+    fresh = [primitives.uninitialized_value(var.aval.shape, var.aval.dtype) for var in jaxpr.invars]
+    plain: dict[str, Any] = {"strip_memory_space": True} if _PARTIAL is None else {}
+    closed = discharge.discharge_state(body, **plain)
+    outputs = core.eval_jaxpr(closed.jaxpr, closed.consts, *args, *fresh)
+    results, memory = outputs[: len(jaxpr.outvars)], iter(outputs[len(jaxpr.outvars) :])
+    return [next(memory) if isinstance(aval, AbstractRef) else None for aval in in_avals], results
+
+
+def _keeping_operands(jaxpr: Any, consts: Any, scratch: Sequence[Any], mapping: Any) -> tuple[Any, Any, Sequence[Any]]:
+    """A kernel without references, in which prefetched operands keep what is written to them.
+
+    They are carried as scratch memory is, behind a number that is the smallest integer before the first step.
+    """
+    count = mapping.num_index_operands
+    pairs = zip(jaxpr.invars[:count], jaxpr.outvars[:count], strict=True)
+    written = [number for number, (before, after) in enumerate(pairs) if before is not after]
+    if not written:
+        return jaxpr, consts, scratch
+    axes = len(mapping.grid)
+    for block in mapping.block_mappings:
+        places = block.index_map_jaxpr.jaxpr
+        read = {
+            id(var)
+            for each in (*places.eqns, places)
+            for var in getattr(each, "outvars" if each is places else "invars")
+        }
+        if any(id(places.invars[axes + number]) in read for number in written):
+            raise NotImplementedError("a prefetched operand is written, and says which block comes next")
+    kept = [jaxpr.invars[number].aval for number in written]
+    clock = core.ShapedArray((), np.dtype(np.int32))
+
+    def step(*operands: Any) -> list[Any]:
+        values, before, steps = list(operands[: len(jaxpr.invars)]), operands[len(jaxpr.invars) : -1], operands[-1]
+        for number, value in zip(written, before, strict=True):
+            values[number] = jnp.where(steps < 0, values[number], value)
+        outputs = core.eval_jaxpr(jaxpr, consts, *values)
+        return [*outputs, *(outputs[number] for number in written), jnp.int32(0)]
+
+    with mapping.trace_env():
+        avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in (*jaxpr.in_avals, *kept, clock)]
+        program = jax.make_jaxpr(step)(*avals)
+    return program.jaxpr, program.consts, [*scratch, *kept, clock]
