@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,10 +31,18 @@ Rule = Callable[..., tuple[Sequence[Any], Any]]
 _WHOLE, _PARTIAL = discharge.__dict__["_discharge_rules"], discharge.__dict__.get("_partial_discharge_rules")
 """Rules by primitive; newer versions of jax have no others than the first, and hand on the types in a context."""
 
+_ONE_AT_A_TIME = threading.RLock()
+"""Programs are lowered in several threads, and the tables of rules are jax's own."""
+
 
 @contextlib.contextmanager
 def rules(late: bool) -> Iterator[None]:
     """Use these rules; `late` reads copies as done when they are waited for."""
+    with _ONE_AT_A_TIME:
+        yield from _in_place(late)
+
+
+def _in_place(late: bool) -> Iterator[None]:
     theirs, before, partly = hlo_interpreter.kernel_to_hlo_jaxpr, dict(_WHOLE), dict(_PARTIAL or {})
 
     def keeping_operands(jaxpr: Any, consts: Any, grid_mapping: Any) -> tuple[Any, Any, Sequence[Any]]:
