@@ -162,7 +162,7 @@ def test_what_may_come_out_otherwise_is_not_proved(name: str) -> None:
     assert reason in str(shown)
 
 
-def test_a_count_that_a_kernel_writes_is_not_taken_for_its_first_value() -> None:
+def test_a_count_that_is_written_is_not_its_first_value() -> None:
     """The second step is the first to read outside, if the count were still zero there."""
 
     def kernel(count_ref: Any, x_ref: Any, out_ref: Any) -> None:
