@@ -132,11 +132,16 @@ def _kernels(jaxpr: Any, known: Mapping[Any, Array]) -> Iterator[KernelMemory]:
 
 @functools.lru_cache(maxsize=256)
 def _remembered(eqn: Any, operands: tuple[Any, ...]) -> KernelMemory:
-    values = [None if key is None else np.frombuffer(key[2], key[0]).reshape(key[1]) for key in operands]
+    values = [None if key is None else _wide(np.frombuffer(key[2], key[0]).reshape(key[1])) for key in operands]
     try:
         return _Kernel(eqn, values).memory()
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # jax has no public form of kernels
         return KernelMemory(unseen=(f"the memory of {Step.of(eqn)} is not followed: {one_line(error)}",))
+
+
+def _wide(numbers: Array) -> Array:
+    """Return integers that take part in arithmetic with others: kernels widen what they prefetch in 8 bits."""
+    return numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers
 
 
 @dataclass(slots=True)

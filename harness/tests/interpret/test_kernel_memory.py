@@ -638,6 +638,25 @@ def test_prefetched_scalars_count_where_they_are_known() -> None:
     assert memory_faults(eqn, [ROWS, None]) == ()
 
 
+def test_scalars_of_eight_bits_are_widened() -> None:
+    """Splash attention prefetches its tables so; 2 * 100 is beyond them."""
+
+    def kernel(table_ref: Any, x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[table_ref[pl.program_id(0)].astype(jnp.int32) * 100 // 100]
+
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(4,),
+        in_specs=[pl.BlockSpec((4, 16), lambda i, table: (0, 0))],
+        out_specs=pl.BlockSpec((None, 16), lambda i, table: (i, 0)),
+    )
+    call = pl.pallas_call(kernel, grid_spec=grid, out_shape=jax.ShapeDtypeStruct((4, 16), jnp.float32))
+    (eqn,) = jax.make_jaxpr(call)(ROWS.astype(np.int8), X[:4]).eqns
+    assert kernel_memory(eqn, [ROWS.astype(np.int8), None]).faults == ()
+    (fault,) = memory_faults(eqn, [BOTH.astype(np.int8), None])
+    assert (fault.kind, fault.steps) == ("outside", ((3,),))
+
+
 def test_a_large_grid_is_bounded_and_says_so() -> None:
     def program(x: Array) -> Array:
         out = jax.ShapeDtypeStruct((16, 1 << 20), jnp.float32)
