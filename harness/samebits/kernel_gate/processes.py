@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samebits.host.memory import GIB, total_memory
+from samebits.user_errors import one_line
 
 SHARE = 0.6
 """What a process may hold of all memory."""
@@ -63,12 +64,12 @@ def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
     if late:
         return ForkEnd(trouble=f"did not return within {seconds:g} seconds", late=True, printed=said)
     try:
-        value = pickle.loads(text)
+        value, trouble = pickle.loads(text)
     except Exception:  # it ended before it had written all, or something else was written
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return ForkEnd(trouble=f"ended the process {how}", printed=said)
-    return ForkEnd(value=value, printed=said)
+    return ForkEnd(value=value, trouble=trouble, printed=said)
 
 
 def _child(work: Callable[[], Any], writing: int, printed: int) -> None:
@@ -79,7 +80,10 @@ def _child(work: Callable[[], Any], writing: int, printed: int) -> None:
         os.dup2(printed, 2)
         limit = int(total_memory() * SHARE) + 4 * GIB  # of addresses, of which jax reserves more than it uses
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        text = pickle.dumps(work())
+        try:
+            text = pickle.dumps((work(), ""))
+        except BaseException as error:  # `sys.exit()` is no `Exception`
+            text = pickle.dumps((None, one_line(error)))
         with os.fdopen(writing, "wb") as file:
             file.write(text)
     finally:
