@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,9 @@ LEAST = (8, 32, 128, 512, 2048)
 
 TRACED = 24
 """How many combinations of sizes are traced at most."""
+
+STEPS = 2
+"""Steps of a dimension of a kernel's grid that smaller sizes leave at least, where there are as many."""
 
 Dimension = tuple[str, int]
 """An argument and the number of one of its dimensions."""
@@ -329,7 +332,8 @@ def same_but_for_sizes(first: Any, second: Any) -> bool:
     """Return whether two programs have the same equations between the same variables, whatever the sizes.
 
     Args:
-        first, second: jaxprs, closed or not.
+        first, second: jaxprs, closed or not; the second has the smaller sizes, and several steps of a kernel's grid
+            where the first has them.
     """
     large, small = (getattr(program, "jaxpr", program) for program in (first, second))
     lists = [(large.invars, small.invars), (large.constvars, small.constvars)]
@@ -345,11 +349,32 @@ def same_but_for_sizes(first: Any, second: Any) -> bool:
             return False
         if not _same_variables(left.invars, right.invars, numbers) or not _same_parameters(left.params, right.params):
             return False
+        if left.primitive.name == "pallas_call" and not _keeps_steps(left, right):
+            return False
         for out, own in zip(left.outvars, right.outvars, strict=True):
             if out.aval.dtype != own.aval.dtype or len(out.aval.shape) != len(own.aval.shape):
                 return False
             numbers[0][out] = numbers[1][own] = len(numbers[0])
     return _same_variables(large.outvars, small.outvars, numbers)
+
+
+def _keeps_steps(left: Any, right: Any) -> bool:
+    """Return whether a kernel has several steps still, and whole blocks where it had."""
+    large, small = (each.params["grid_mapping"] for each in (left, right))
+    steps = [each for each in zip(large.grid, small.grid, strict=True) if all(isinstance(size, int) for size in each)]
+    whole = (all(_is_whole(mapping)) for mapping in small.block_mappings)
+    were_whole = (all(_is_whole(mapping)) for mapping in large.block_mappings)
+    return all(new >= min(old, STEPS) for old, new in steps) and all(
+        now or not before for now, before in zip(whole, were_whole, strict=True)
+    )
+
+
+def _is_whole(mapping: Any) -> Iterator[bool]:
+    """Yield for each dimension of an array whether its blocks divide it."""
+    array = getattr(mapping, "array_aval", None) or mapping.array_shape_dtype  # of older versions of jax
+    for size, block in zip(array.shape, mapping.block_shape, strict=False):
+        length = getattr(block, "block_size", block)
+        yield not isinstance(length, int) or size % length == 0
 
 
 def _same_variables(left: Sequence[Any], right: Sequence[Any], numbers: tuple[dict[Any, int], dict[Any, int]]) -> bool:
@@ -383,6 +408,12 @@ def _same_parameters(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(_same_parameters(left[name], right[name]) for name in left)
     if isinstance(left, tuple | list):
         return len(left) == len(right) and all(map(_same_parameters, left, right))
-    if (isinstance(left, int | np.integer | np.ndarray) and not isinstance(left, bool)) or callable(left):
+    if is_dataclass(left) and not isinstance(left, type):  # what kernels are called with
+        return all(_same_parameters(getattr(left, each.name), getattr(right, each.name)) for each in fields(left))
+    if hasattr(left, "dtype") and hasattr(left, "shape") and not isinstance(left, np.ndarray | np.generic):
+        return bool(left.dtype == right.dtype) and len(left.shape) == len(right.shape)
+    if callable(left) or hasattr(left, "call_wrapped"):  # a function, or how jax holds that of a derivative
+        return True
+    if isinstance(left, int | np.integer | np.ndarray) and not isinstance(left, bool):
         return True
     return bool(left == right) or (left != left and right != right)  # which NaN is, such as what a gather fills with

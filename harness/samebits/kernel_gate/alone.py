@@ -24,7 +24,7 @@ from samebits.host.isolation import take_notes, undone
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.kernel_memory import program_memory
 from samebits.interpret.kernels import interpreted_on_cpu
-from samebits.kernel_gate.arguments import Arguments, nearby_sizes, others
+from samebits.kernel_gate.arguments import Arguments, kernels_of, nearby_sizes, others
 from samebits.kernel_gate.request import file_of
 from samebits.programs.implementations import function_named
 from samebits.schema.gate_row import GateRow
@@ -197,25 +197,21 @@ def _memory(program: Any) -> GateRow:
     if memory.faults:
         fault = memory.faults[0]
         return GateRow(kind="memory", state="refuted", words=fault.text, where=fault.place)
-    if not _kernels(program):
+    if not kernels_of(program):
         return GateRow(kind="memory", state="not tried", words="no kernel")
     said = "every block is inside, every place is written once at a time, and before it is read"
     return GateRow(kind="memory", state="holds", words="; ".join((said, *memory.unseen)))
 
 
-def _kernels(program: Any) -> list[Any]:
-    return [eqn for eqn in equations(program) if eqn.primitive.name == "pallas_call"]
-
-
 def _has_kernel(function: Callable[..., Any], values: Arguments) -> bool:
     with contextlib.suppress(Exception):  # sizes that it rejects
-        return bool(_kernels(jax.make_jaxpr(functools.partial(function, *values))()))
+        return bool(kernels_of(jax.make_jaxpr(functools.partial(function, *values))()))
     return False
 
 
 def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: bool) -> GateRow:
     """Look whether the kernels of a program decide what it gives: a copy of the reference may stand beside them."""
-    kernels = _kernels(traced.jaxpr)
+    kernels = kernels_of(traced.jaxpr)
     if not kernels:
         hidden = written and not any(_has_kernel(function, near.values) for near in nearby_sizes(values))
         words = "its kernel is in no program: plain code stands for it" if hidden else "plain code without a kernel"

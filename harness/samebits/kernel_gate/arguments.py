@@ -12,18 +12,25 @@ from typing import Any
 import jax
 import numpy as np
 
+from samebits.check.smaller_sizes import same_but_for_sizes
 from samebits.errors import RequestError
+from samebits.interpret.inner_equations import equations
 from samebits.programs.inputs import arg_dtype, arg_shape, drawn_values
 from samebits.schema.argument_text import parse_arguments
 from samebits.schema.case import Case
 
 Arguments = tuple[Any, ...]
 
-LARGE = 1 << 18
-"""Elements of the largest input from which smaller sizes stand for it: a CPU executes every step of a kernel."""
+LARGE, MOST = 1 << 18, 1 << 24
+"""Elements of the largest input from which smaller sizes stand for it, as a CPU executes every step of a kernel; and
+those that it may have at most where none does."""
 
-LEAST = (64, 256, 1024)
-"""Sizes below which no dimension is made smaller, in the order of trial: a kernel has blocks of some length."""
+LEAST = (2, 8, 64, 256, 1024, 2048, 4096)
+"""Sizes below which a dimension is not made smaller, in the order of trial: a kernel has blocks of some length."""
+
+
+MANY = 64
+"""The largest size that may become less than eight."""
 
 
 def drawn_arguments(words: Sequence[str]) -> Arguments:
@@ -35,16 +42,22 @@ def drawn_arguments(words: Sequence[str]) -> Arguments:
     return tuple(values)
 
 
-def write_arguments(make: Callable[[], Any], reference: Callable[..., Any], least: int | None, path: Path) -> None:
-    """Write what both functions are called with; at sizes of about `least` where that is a number.
+def write_arguments(make: Callable[[], Any], sides: Callable[[], Sequence[Callable[..., Any]]], path: Path) -> str:
+    """Write what both functions are called with, smaller where it is large, and return what stands for what, in words.
+
+    Args:
+        make: returns the inputs.
+        sides: gives the reference and the kernel, where inputs are large.
+        path: of the file.
 
     Raises:
-        RequestError: the function raises, or returns no array, or nothing smaller is an input of the reference.
+        RequestError: `make` raises, or returns no array, or large ones that nothing can stand for.
     """
     try:
         types = jax.eval_shape(make)
-        shapes = None if least is None else _smaller(types, reference, least)
-        values = make() if shapes is None else _of_shapes(make, types, shapes)
+        types = tuple(types) if isinstance(types, tuple | list) else (types,)
+        shapes = _smaller(types, sides()) if largest(types) > LARGE else {}
+        values = _of_shapes(make, types, shapes) if shapes else make()
     except RequestError:
         raise
     except Exception as error:
@@ -53,12 +66,13 @@ def write_arguments(make: Callable[[], Any], reference: Callable[..., Any], leas
     arrays = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "dtype") else leaf, values)
     if not any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(arrays)):
         raise RequestError("the inputs: they hold no array; expected a tuple of arrays")
-    path.write_bytes(pickle.dumps((arrays, largest(types))))
+    path.write_bytes(pickle.dumps(arrays))
+    return ", ".join(f"{small} for {size}" for size, small in shapes.items())
 
 
 def read_arguments(path: Path) -> Arguments:
     """Return what was written."""
-    values: Arguments = pickle.loads(path.read_bytes())[0]
+    values: Arguments = pickle.loads(path.read_bytes())
     return values
 
 
@@ -67,19 +81,38 @@ def largest(tree: Any) -> int:
     return max((math.prod(np.shape(leaf)) for leaf in jax.tree.leaves(tree)), default=0)
 
 
-def _smaller(types: Any, reference: Callable[..., Any], least: int) -> Mapping[int, int]:
-    """Return a smaller size for as many sizes as the reference can be traced with, the largest first."""
-    sizes = sorted({size for leaf in jax.tree.leaves(types) for size in leaf.shape}, reverse=True)
+def _smaller(types: Any, sides: Sequence[Callable[..., Any]]) -> Mapping[int, int]:
+    """Return smaller sizes, the largest first, at which both programs are the same but for sizes."""
+    given = [_traced(side, types) for side in sides]
     chosen: dict[int, int] = {}
-    for size in sizes:
-        smaller = next((size >> power for power in range(20, 0, -1) if _fits(size, power, least)), None)
-        if smaller is not None and _traces(reference, _resized(types, {**chosen, size: smaller})):
-            chosen[size] = smaller
+    for size in sorted({size for leaf in jax.tree.leaves(types) for size in leaf.shape}, reverse=True):
+        for smaller in dict.fromkeys(filter(None, (_part(size, least) for least in LEAST))):
+            trial = {**chosen, size: smaller}
+            programs = [_traced(side, _resized(types, trial)) for side in sides]
+            if all(map(_stands_for, programs, given)):
+                chosen = trial
+                break
+    left = largest(_resized(types, chosen))
+    if left > MOST:
+        raise RequestError(f"the inputs: an array has {left} elements, and no smaller sizes stand for it; give others")
     return chosen
 
 
-def _fits(size: int, power: int, least: int) -> bool:
-    return size % (1 << power) == 0 and size >> power >= least
+def _part(size: int, least: int) -> int | None:
+    """Return the smallest divisor of a size that is not below another; None where there is none but itself."""
+    least = max(least, 8) if size > MANY else least  # such as batches and heads, of which two show what all do
+    return next((part for part in range(least, size // 2 + 1) if size % part == 0), None)
+
+
+def _stands_for(smaller: Any, given: Any) -> bool:
+    if smaller is None or given is None:
+        return smaller is None and given is None
+    return same_but_for_sizes(given, smaller)
+
+
+def kernels_of(program: Any) -> list[Any]:
+    """Return the equations of a program, inner ones included, that are kernels."""
+    return [eqn for eqn in equations(program) if eqn.primitive.name == "pallas_call"]
 
 
 def _resized(types: Any, sizes: Mapping[int, int]) -> Any:
@@ -89,12 +122,11 @@ def _resized(types: Any, sizes: Mapping[int, int]) -> Any:
     return jax.tree.map(resized, types)
 
 
-def _traces(function: Callable[..., Any], types: Any) -> bool:
+def _traced(function: Callable[..., Any], types: Any) -> Any:
     try:
-        jax.eval_shape(function, *(types if isinstance(types, tuple | list) else (types,)))
+        return jax.make_jaxpr(function)(*types)
     except Exception:  # whatever it raises at these sizes
-        return False
-    return True
+        return None
 
 
 def _of_shapes(make: Callable[[], Any], types: Any, sizes: Mapping[int, int]) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.subprocesses import run_process, samebits_environment
-from samebits.kernel_gate.processes import ForkEnd, forked
+from samebits.kernel_gate.processes import forked
 from samebits.kernel_gate.reaches import reaches
 from samebits.kernel_gate.request import GateRequest, file_of
 from samebits.schema.finding import Finding
@@ -98,30 +98,23 @@ def gated(request: GateRequest) -> GateFound:
 
 
 def _tried(request: GateRequest, path: Path) -> GateFound:
-    """Try smaller inputs first where the given ones are large: a kernel may reject sizes that its blocks do not fit."""
-    from samebits.kernel_gate.arguments import LARGE, LEAST
-
-    ended = _child(functools.partial(_write, request, LEAST[0], path), request.seconds)
-    _require(ended, "the inputs")
-    notes: tuple[str, ...] = ()
-    large = ended.value > LARGE
-    for least in LEAST if large else (None,):
-        _require(_child(functools.partial(_write, request, least, path), request.seconds), "the inputs")
-        alone = _child(functools.partial(_alone, request, path), request.seconds)
-        if alone.trouble:
-            return GateFound(rows=_whole([GateRow(kind="tampering", state="refuted", words=f"it {alone.trouble}")]))
-        if not (large and alone.value.rows[0].kind == "form" and least != LEAST[-1]):
-            break
-    if large:
-        notes = (f"the inputs are large: smaller ones stood for them, no dimension below {least}",)
+    """Judge a kernel without its reference, and then beside it."""
+    written = forked(functools.partial(_write, request, path), request.seconds)
+    if written.trouble:
+        raise CouldNotRun(f"the inputs: it {written.trouble}")
+    stand_in, wrong = written.value
+    if wrong:
+        raise RequestError(wrong)
+    notes = (f"smaller sizes stand for large ones, at which the programs are the same: {stand_in}",) if stand_in else ()
+    alone = forked(functools.partial(_alone, request, path), request.seconds)
+    if alone.trouble:
+        return GateFound(rows=_whole([GateRow(kind="tampering", state="refuted", words=f"it {alone.trouble}")]))
     if any(row.state == "refuted" for row in alone.value.rows):
         return GateFound(rows=_whole(alone.value.rows), notes=notes)
-    beside = _child(functools.partial(_beside, request, path, alone.value), request.seconds)
+    beside = forked(functools.partial(_beside, request, path, alone.value), request.seconds)
     if beside.trouble:
         undecided = GateRow(kind="formula", state="undecided", words=f"comparing it {beside.trouble}")
         return GateFound(rows=_whole([*alone.value.rows, undecided]), notes=notes)
-    if isinstance(beside.value, str):
-        raise CouldNotRun(beside.value)
     rows = _whole([*alone.value.rows, *beside.value.rows])
     return GateFound(rows=rows, leaves=beside.value.leaves, notes=(*notes, *beside.value.notes))
 
@@ -135,35 +128,20 @@ def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:
     return tuple(best.get(kind) or GateRow(kind=kind, state="not tried", words="") for kind in KINDS)
 
 
-def _child(work: Any, seconds: float) -> ForkEnd:
-    return forked(functools.partial(_or_words, work), seconds)
-
-
-def _or_words(work: Any) -> Any:
-    """Call what a process is for; an error of ours is its words."""
-    try:
-        return work()
-    except SamebitsError as error:
-        return str(error)
-
-
-def _require(ended: ForkEnd, what: str) -> None:
-    if ended.trouble:
-        raise CouldNotRun(f"{what}: it {ended.trouble}")
-    if isinstance(ended.value, str):
-        raise RequestError(ended.value)
-
-
-def _write(request: GateRequest, least: int | None, path: Path) -> Any:
-    import pickle
-
+def _write(request: GateRequest, path: Path) -> tuple[str, str]:
+    """Write the inputs, and return what stands for what, and what is wrong with them."""
     from samebits.kernel_gate.arguments import drawn_arguments, write_arguments
     from samebits.programs.implementations import function_named
 
-    reference = function_named(request.reference)
-    make = functools.partial(drawn_arguments, request.arg) if request.inputs is None else function_named(request.inputs)
-    write_arguments(make, reference, least, path)
-    return pickle.loads(path.read_bytes())[1]
+    try:
+        function_named(request.reference)
+        make = functools.partial(drawn_arguments, request.arg)
+        if request.inputs is not None:
+            make = function_named(request.inputs)  # type: ignore[assignment]
+        # The kernel is imported where smaller sizes are looked for alone: inputs may not depend on it.
+        return write_arguments(make, lambda: [*map(function_named, (request.reference, request.kernel))], path), ""
+    except SamebitsError as error:
+        return "", str(error)
 
 
 def _alone(request: GateRequest, path: Path) -> Any:

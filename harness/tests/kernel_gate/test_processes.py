@@ -38,4 +38,3 @@ def test_what_a_child_starts_ends_with_it() -> None:
 
 def test_an_allocation_beyond_all_memory_is_an_error_there() -> None:
     assert "MemoryError" in ended("return len(bytearray(1 << 46))")
-
