@@ -48,7 +48,6 @@ _WATCHED = {
     "socket.connect": "connects to a host",
     "socket.gethostname": "asks for the name of the machine",
     "open": "opens files",
-    "exec": "executes text",
     "sys.settrace": "traces this process",
     "sys.setprofile": "traces this process",
     "ctypes.dlopen": "loads a library",
