@@ -7,7 +7,6 @@ backends as they are and as others have them: each time it must be the same prog
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 import threading
@@ -24,7 +23,7 @@ from samebits.host.isolation import take_notes, undone
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.kernel_memory import program_memory
 from samebits.interpret.kernels import interpreted_on_cpu
-from samebits.kernel_gate.arguments import Arguments, kernels_of, nearby_sizes, others
+from samebits.kernel_gate.arguments import Arguments, kernels_of, nearby_sizes, of_arrays, others
 from samebits.kernel_gate.request import file_of
 from samebits.programs.implementations import function_named
 from samebits.schema.gate_row import GateRow
@@ -116,16 +115,8 @@ def _is_of_python(name: str) -> bool:
 def program_text(function: Callable[..., Any], values: Arguments) -> tuple[str, Any]:
     """Return the program of a function as text, from a trace of its own, and the trace."""
     jax.clear_caches()
-    leaves, tree = jax.tree.flatten(values)
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
-
-    def call(*arrays: Any) -> Any:
-        filled = [*leaves]
-        for place, array in zip(places, arrays, strict=True):
-            filled[place] = array
-        return function(*jax.tree.unflatten(tree, filled))
-
-    traced = jax.jit(call).trace(*[leaves[place] for place in places])
+    call, arrays = of_arrays(function, values)
+    traced = jax.jit(call).trace(*arrays)
     with interpreted_on_cpu():
         return traced.lower().as_text(), traced
 
@@ -142,7 +133,6 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
             text, traced = program_text(function, values)
     except BaseException as error:  # `sys.exit()` is no `Exception`
         return Alone(rows=(GateRow(kind="form", state="refuted", words=one_line(error), where=file.name),))
-    outs = jax.tree.leaves(traced.out_info)
     before = _state(module, function)
     with watch.on(), undone("calling it"):
         rows = [_calls(function, traced, values)]
@@ -155,8 +145,8 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
     rows.append(_use(function, traced, values, "pallas_call" in file.read_text(encoding="utf-8")))
     rows.append(_surroundings(function, values, text, watch))
     rows.append(_tampering(function, values, threads))
-    shapes = tuple((out.shape, str(out.dtype)) for out in outs)
-    return Alone(rows=tuple(rows), program=text, types=shapes, on_tpu=_is_other_on_tpu(function, values, text))
+    types_of = tuple((out.shape, str(out.dtype)) for out in jax.tree.leaves(traced.out_info))
+    return Alone(rows=tuple(rows), program=text, types=types_of, on_tpu=_is_other_on_tpu(function, values, text))
 
 
 def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> GateRow:
@@ -204,7 +194,8 @@ def _memory(program: Any) -> GateRow:
 
 def _has_kernel(function: Callable[..., Any], values: Arguments) -> bool:
     with contextlib.suppress(Exception):  # sizes that it rejects
-        return bool(kernels_of(jax.make_jaxpr(functools.partial(function, *values))()))
+        call, arrays = of_arrays(function, values)
+        return bool(kernels_of(jax.make_jaxpr(call)(*arrays)))
     return False
 
 

@@ -158,6 +158,26 @@ def cropped(array: Any, shape: Sequence[int], sizes: Mapping[int, int]) -> Any:
     return part if end is None else np.where(part >= end, part % end, part).astype(array.dtype)
 
 
+def of_arrays(function: Callable[..., Any], values: Arguments) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function as one of its arrays alone, and these."""
+    leaves, tree = jax.tree.flatten(values)
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def call(*arrays: Any) -> Any:
+        filled = [*leaves]
+        for place, array in zip(places, arrays, strict=True):
+            filled[place] = array
+        return function(*jax.tree.unflatten(tree, filled))
+
+    return call, [leaves[place] for place in places]
+
+
+def output_types(function: Callable[..., Any], values: Arguments) -> list[tuple[tuple[int, ...], str]]:
+    """Return shape and dtype of each output; raises whatever the function does."""
+    call, arrays = of_arrays(function, values)
+    return [(out.shape, str(out.dtype)) for out in jax.tree.leaves(jax.eval_shape(call, *arrays))]
+
+
 def others(values: Arguments) -> Arguments:
     """Return other arguments of the same kind: floats in another order and half as large, integers in another order."""
 

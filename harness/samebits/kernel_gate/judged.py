@@ -15,8 +15,9 @@ from samebits.errors import SamebitsError
 from samebits.functions.compare import check, prove
 from samebits.host.isolation import take_notes
 from samebits.interpret.inner_equations import equations
+from samebits.interpret.kernels import interpreted_on_cpu
 from samebits.kernel_gate.alone import Alone, program_text, tpu_by_default
-from samebits.kernel_gate.arguments import Arguments, nearby_sizes, others
+from samebits.kernel_gate.arguments import Arguments, nearby_sizes, of_arrays, others, output_types
 from samebits.kernel_gate.request import GateRequest
 from samebits.programs.implementations import function_named
 from samebits.schema.finding import Finding
@@ -57,8 +58,7 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
     if text != alone.program:
         return Judged(rows=(GateRow(kind="reference", state="refuted", words="another program beside its reference"),))
     rows = [GateRow(kind="reference", state="holds", words="the same program where its reference is absent")]
-    expected = jax.tree.leaves(jax.eval_shape(lambda: reference(*values)))
-    form = _form(alone.types, [(leaf.shape, str(leaf.dtype)) for leaf in expected])
+    form = _form(alone.types, output_types(reference, values))
     rows.append(form)
     if form.state == "refuted":
         return Judged(rows=tuple(rows))
@@ -111,18 +111,17 @@ def _form(got: Sequence[tuple[tuple[int, ...], str]], expected: Sequence[tuple[t
 
 def _differentiable(function: Callable[..., Any], values: Arguments) -> bool:
     """Return whether jax can differentiate a function with respect to its float arrays."""
+    call, arrays = of_arrays(function, values)
+    places = tuple(place for place, array in enumerate(arrays) if _is_float(array))
 
-    def total(*leaves: Any) -> Any:
-        filled = iter(leaves)
-        outs = function(*jax.tree.map(lambda x: next(filled) if _is_float(x) else x, values))
-        return sum(jax.numpy.sum(out).astype("float32") for out in jax.tree.leaves(outs) if _is_float(out))
+    def total(*arrays: Any) -> Any:
+        return sum(jax.numpy.sum(out).astype("float32") for out in jax.tree.leaves(call(*arrays)) if _is_float(out))
 
-    leaves = [leaf for leaf in jax.tree.leaves(values) if _is_float(leaf)]
     try:
-        jax.eval_shape(jax.grad(total, argnums=tuple(range(len(leaves)))), *leaves)
+        jax.eval_shape(jax.grad(total, argnums=places), *arrays)
     except Exception:  # a kernel without a rule, or an output without floats
         return False
-    return bool(leaves)
+    return bool(places)
 
 
 def _is_float(leaf: Any) -> bool:
@@ -187,10 +186,9 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _run(function: Callable[..., Any], values: Arguments) -> list[Any]:
-    from samebits.interpret.kernels import interpreted_on_cpu
-
+    call, arrays = of_arrays(function, values)
     with interpreted_on_cpu():
-        out = jax.jit(lambda: function(*values))()
+        out = jax.jit(call)(*arrays)
     return [np.asarray(leaf, np.float64) if _is_float(leaf) else np.asarray(leaf) for leaf in jax.tree.leaves(out)]
 
 
@@ -233,10 +231,9 @@ def _at(reference: Callable[..., Any], kernel: Callable[..., Any], values: Argum
     forms = []
     for function, state in ((reference, "no input"), (kernel, "rejected")):
         try:
-            outs = jax.tree.leaves(jax.eval_shape(functools.partial(function, *values)))
+            forms.append(output_types(function, values))
         except Exception:  # whatever it raises
             return state, ""
-        forms.append([(out.shape, str(out.dtype)) for out in outs])
     form = _form(*reversed(forms))
     if form.state == "refuted":
         return "wrong", form.words
