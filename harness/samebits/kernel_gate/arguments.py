@@ -83,13 +83,13 @@ def largest(tree: Any) -> int:
 
 def _smaller(types: Any, sides: Sequence[Callable[..., Any]]) -> Mapping[int, int]:
     """Return smaller sizes, the largest first, at which both programs are the same but for sizes."""
-    given = [_traced(side, types) for side in sides]
+    whole = [_traced(side, types) for side in sides]
     chosen: dict[int, int] = {}
     for size in sorted({size for leaf in jax.tree.leaves(types) for size in leaf.shape}, reverse=True):
         for smaller in dict.fromkeys(filter(None, (_part(size, least) for least in LEAST))):
             trial = {**chosen, size: smaller}
             programs = [_traced(side, _resized(types, trial)) for side in sides]
-            if all(map(_stands_for, programs, given)):
+            if all(map(_stands_for, programs, whole)):
                 chosen = trial
                 break
     left = largest(_resized(types, chosen))
@@ -104,10 +104,10 @@ def _part(size: int, least: int) -> int | None:
     return next((part for part in range(least, size // 2 + 1) if size % part == 0), None)
 
 
-def _stands_for(smaller: Any, given: Any) -> bool:
-    if smaller is None or given is None:
-        return smaller is None and given is None
-    return same_but_for_sizes(given, smaller)
+def _stands_for(smaller: Any, whole: Any) -> bool:
+    if smaller is None or whole is None:
+        return smaller is None and whole is None
+    return same_but_for_sizes(whole, smaller)
 
 
 def kernels_of(program: Any) -> list[Any]:

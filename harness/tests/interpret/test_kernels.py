@@ -303,3 +303,13 @@ def test_a_kernel_that_needs_a_device_is_named() -> None:
     program = jax.make_jaxpr(called(kernel, (8, 16), grid_spec=grid))(X)
     with pytest.raises(NotCovered, match="pallas_call"):
         without_references(program.eqns[0])
+
+
+def test_kernels_run_on_a_cpu_without_asking_for_their_interpretation() -> None:
+    outcome = samebits.check(lambda x: x * 2.0, scaled, X, gradients=False)
+    assert outcome.ok and any("interpretation" in note for note in outcome.notes)
+    assert samebits.check(lambda x: x * 2.0, functools.partial(scaled, turned=True), X, gradients=False).verdict == (
+        "different"
+    )
+    with pytest.raises(ValueError, match="interpret mode"):  # outside of samebits jax says what it always said
+        jax.jit(functools.partial(scaled, factor=3.0)).lower(X).compile()

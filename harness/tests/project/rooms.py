@@ -20,7 +20,6 @@ THROUGH = {
         "kernel_gate/alone",
         "kernel_gate/arguments",
         "kernel_gate/judged",
-        "kernel_gate/processes",
         "kernel_gate/request",
         "schema/gate_row",
     ),
