@@ -305,7 +305,7 @@ def test_a_kernel_that_needs_a_device_is_named() -> None:
         without_references(program.eqns[0])
 
 
-def test_kernels_run_on_a_cpu_without_asking_for_their_interpretation() -> None:
+def test_kernels_run_on_a_cpu_without_asking() -> None:
     outcome = samebits.check(lambda x: x * 2.0, scaled, X, gradients=False)
     assert outcome.ok and any("interpretation" in note for note in outcome.notes)
     assert samebits.check(lambda x: x * 2.0, functools.partial(scaled, turned=True), X, gradients=False).verdict == (
