@@ -55,7 +55,7 @@ WEIGHTS: Mapping[str, Weight] = {
 """By room; the modules beside the rooms are one of them."""
 
 CORE_FILES, CORE_LINES = 192, 42_110  # Pallas kernels, their memory and copies, rows of the gate
-PACKAGE_FILES, PACKAGE_LINES = 470, 100_600  # the memory and the copies of kernels, and the gate
+PACKAGE_FILES, PACKAGE_LINES = 470, 100_650  # the memory and the copies of kernels, and the gate
 
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
