@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax.interpreters import mlir
 
 from samebits.errors import NotCovered
@@ -43,7 +44,7 @@ def without_references(eqn: Any, late: bool = False) -> Any:
             program = jax.make_jaxpr(interpreted)(*types)
     except Exception as error:
         raise NotCovered(f"{Step.of(eqn)}: the kernel has no form without references: {one_line(error)}") from error
-    return live(program.replace(jaxpr=each_level(program.jaxpr, _reading_nothing_outside)))
+    return live(program.replace(jaxpr=each_level(program.jaxpr, lambda jaxpr: folded(_reading_nothing_outside(jaxpr)))))
 
 
 def copies(eqn: Any) -> bool:
@@ -72,6 +73,41 @@ def _altered(params: Mapping[str, Any], *operands: Any) -> list[Any]:
     """Return what a kernel gives, moved: floats by one and integers by one, booleans turned."""
     results = _interpretation(params)(*operands)
     return [~each if each.dtype == bool else each + jax.numpy.ones((), each.dtype) for each in results]
+
+
+_OF_INDICES: Mapping[str, Callable[..., Any]] = {
+    "add": np.add,
+    "lt": np.less,
+    "mul": np.multiply,
+    "select_n": lambda which, *cases: cases[int(which)],
+    "sub": np.subtract,
+}
+
+
+def folded(jaxpr: Any) -> Any:
+    """Evaluate indices that are made of literals alone, others once: they are most of the equations of a kernel."""
+    from jax.extend.core import Literal
+
+    known: dict[Any, Any] = {}
+    seen: dict[Any, Any] = {}
+    eqns = []
+    for eqn in jaxpr.eqns:
+        operands = [var if hasattr(var, "val") else known.get(var, var) for var in eqn.invars]
+        name, out = eqn.primitive.name, next(iter(eqn.outvars), None)
+        if out is not None and name in _OF_INDICES and not out.aval.shape and not type_of(out.aval).is_float:
+            key = name, *((str(x.aval), int(x.val)) if hasattr(x, "val") else x for x in operands)
+            if all(hasattr(x, "val") for x in operands):
+                value = _OF_INDICES[name](*(np.asarray(x.val, x.aval.dtype) for x in operands))
+                known[out] = Literal(np.asarray(value, out.aval.dtype)[()], out.aval)
+            elif key in seen:
+                known[out] = seen[key]
+            else:
+                seen[key] = out
+                eqns.append(eqn.replace(invars=operands))
+        else:
+            eqns.append(eqn.replace(invars=operands))
+    outvars = [var if hasattr(var, "val") else known.get(var, var) for var in jaxpr.outvars]
+    return jaxpr.replace(eqns=eqns, outvars=outvars)
 
 
 def _reading_nothing_outside(jaxpr: Any) -> Any:

@@ -14,7 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 import samebits
 from samebits.errors import NotCovered
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.kernels import without_references
+from samebits.interpret.kernels import folded, without_references
 from samebits.interpret.oracle import Oracle
 
 Array = Any
@@ -177,6 +177,27 @@ def test_a_count_that_is_written_is_not_its_first_value() -> None:
     )
     call = pl.pallas_call(kernel, out_shape=FLOATS(X.shape), grid_spec=grid)
     assert samebits.prove(lambda x: x, lambda x: call(jnp.zeros(1, jnp.int32), x), X, gradients=False).ok
+
+
+def test_indices_are_evaluated_once() -> None:
+    eqn = jax.make_jaxpr(views)(X).eqns[0]
+    (body,) = [each.params["body_jaxpr"] for each in without_references(eqn).eqns if each.primitive.name == "while"]
+    seen = [
+        (each.primitive.name, *map(str, each.invars))
+        for each in body.eqns
+        if each.primitive.name in ("add", "lt", "mul", "select_n", "sub") and not each.outvars[0].aval.shape
+    ]
+    assert len(seen) == len(set(seen)) and not [each for each in seen if not any("Var" in text for text in each[1:])]
+
+
+@pytest.mark.parametrize("place", [-2, 3])
+def test_literals_give_what_jax_computes(place: int) -> None:
+    def program() -> list[Array]:
+        at, size = jnp.int32(place), jnp.int32(8)
+        return [at + size, at - size, at * size, at < 0, jax.lax.select_n(at < 0, at, at + size)]
+
+    out = folded(jax.make_jaxpr(program)().jaxpr).outvars
+    assert [getattr(var, "val", None) for var in out] == [int(each) for each in program()]
 
 
 def test_the_rules_of_jax_are_put_back() -> None:
