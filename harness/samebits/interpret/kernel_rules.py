@@ -25,6 +25,9 @@ from jax._src.state import discharge, indexing
 from jax._src.state.types import AbstractRef, TransformedRef
 from jax.extend.core import ClosedJaxpr
 
+from samebits.interpret.equation import scan_sizes
+from samebits.interpret.kernel_steps import inner_jaxprs
+
 Rule = Callable[..., tuple[Sequence[Any], Any]]
 """Of the types of an equation's inputs, then these: their contents after it, and its results."""
 
@@ -46,7 +49,10 @@ def _in_place(late: bool) -> Iterator[None]:
     theirs, before, partly = hlo_interpreter.kernel_to_hlo_jaxpr, dict(_WHOLE), dict(_PARTIAL or {})
 
     def keeping_operands(jaxpr: Any, consts: Any, grid_mapping: Any) -> tuple[Any, Any, Sequence[Any]]:
-        return _keeping_operands(*theirs(jaxpr, consts, grid_mapping), grid_mapping)
+        kernel, constants, scratch = theirs(jaxpr, consts, grid_mapping)
+        if any(_counts(inner) for eqn in kernel.eqns for inner in inner_jaxprs(eqn)):
+            kernel, constants = _counting_outside(kernel, constants, grid_mapping)
+        return _keeping_operands(kernel, constants, scratch, grid_mapping)
 
     ours = {mosaic.dma_start_p: _started(late), mosaic.dma_wait_p: _waited_for(late), primitives.run_scoped_p: _scoped}
     hlo_interpreter.kernel_to_hlo_jaxpr = keeping_operands
@@ -77,17 +83,8 @@ def _with_choice(rule: Rule, should: Any, in_avals: Any, out_avals: Any, *args: 
 def copies(kernel: Any) -> bool:
     """Return whether a kernel copies within its device."""
     return any(
-        eqn.primitive is mosaic.dma_start_p
-        or any(copies(inner) for value in eqn.params.values() for inner in _jaxprs(value))
-        for eqn in kernel.eqns
+        eqn.primitive is mosaic.dma_start_p or any(copies(inner) for inner in inner_jaxprs(eqn)) for eqn in kernel.eqns
     )
-
-
-def _jaxprs(value: Any) -> Iterator[Any]:
-    for each in value if isinstance(value, tuple | list) else (value,):
-        inner = getattr(each, "jaxpr", each)
-        if hasattr(inner, "eqns"):
-            yield inner
 
 
 # -- copies
@@ -208,3 +205,82 @@ def _keeping_operands(jaxpr: Any, consts: Any, scratch: Sequence[Any], mapping: 
         avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in (*jaxpr.in_avals, *kept, clock)]
         program = jax.make_jaxpr(step)(*avals)
     return program.jaxpr, program.consts, [*scratch, *kept, clock]
+
+
+# -- the number of a step, which jax's interpretation knows outside of conditions and loops alone
+
+
+def _counts(jaxpr: Any) -> bool:
+    return any(
+        eqn.primitive.name in _COUNTS or any(_counts(inner) for inner in inner_jaxprs(eqn))
+        for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns
+    )
+
+
+_COUNTS = {"program_id": primitives.program_id, "num_programs": primitives.num_programs}
+
+
+def _counting_outside(jaxpr: Any, consts: Any, mapping: Any) -> tuple[Any, Any]:
+    """A kernel that asks for the numbers of its step before all else."""
+    axes = [axis for axis in range(len(mapping.grid)) if axis not in mapping.vmapped_dims]
+
+    def step(*operands: Any) -> list[Any]:
+        numbers = {(name, axis): ask(axis) for name, ask in _COUNTS.items() for axis in range(len(axes))}
+        return _evaluated(ClosedJaxpr(jaxpr, consts), operands, numbers)
+
+    with mapping.trace_env():
+        program = jax.make_jaxpr(step)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals))
+    return program.jaxpr, program.consts
+
+
+def _evaluated(closed: Any, operands: Any, numbers: Any) -> list[Any]:
+    """The outputs of a jaxpr, given the numbers of the step."""
+    jaxpr = getattr(closed, "jaxpr", closed)
+    known = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True)) | dict(
+        zip(jaxpr.invars, operands, strict=True)
+    )
+
+    def read(var: Any) -> Any:
+        return var.val if hasattr(var, "val") else known[var]
+
+    outputs: Any
+    for eqn in jaxpr.eqns:
+        values, params = [read(var) for var in eqn.invars], eqn.params
+        if eqn.primitive.name in _COUNTS:
+            outputs = [numbers[eqn.primitive.name, params["axis"]]]
+        elif any(_counts(inner) for inner in inner_jaxprs(eqn)):
+            outputs = _control(eqn, values, lambda inner, inputs: _evaluated(inner, inputs, numbers))
+        else:
+            outputs = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(params))
+            outputs = outputs if eqn.primitive.multiple_results else [outputs]
+        known |= zip(eqn.outvars, outputs, strict=True)
+    return [read(var) for var in jaxpr.outvars]
+
+
+def _control(eqn: Any, values: list[Any], run: Callable[..., list[Any]]) -> Sequence[Any]:
+    """The outputs of a condition, a loop or a call whose parts `run` evaluates."""
+    params = eqn.params
+    if eqn.primitive.name == "cond":
+        branches = [functools.partial(lambda branch, *inputs: run(branch, inputs), each) for each in params["branches"]]
+        outputs: list[Any] = jax.lax.switch(values[0], branches, *values[1:])
+        return outputs
+    if eqn.primitive.name == "while":
+        tests, bodies = params["cond_nconsts"], params["body_nconsts"]
+        test, body, carry = values[:tests], values[tests : tests + bodies], values[tests + bodies :]
+        return jax.lax.while_loop(
+            lambda carry: run(params["cond_jaxpr"], [*test, *carry])[0],
+            lambda carry: run(params["body_jaxpr"], [*body, *carry]),
+            carry,
+        )
+    if eqn.primitive.name == "scan":
+        fixed, carries = scan_sizes(params)
+        consts, carry, rows = values[:fixed], values[fixed : fixed + carries], values[fixed + carries :]
+
+        def advanced(carry: Any, row: Any) -> tuple[Any, Any]:
+            outputs = run(params["jaxpr"], [*consts, *carry, *row])
+            return outputs[:carries], outputs[carries:]
+
+        carry, rows = jax.lax.scan(advanced, carry, rows, params["length"], params["reverse"])
+        return [*carry, *rows]
+    (inner,) = inner_jaxprs(eqn)
+    return run(inner, values)

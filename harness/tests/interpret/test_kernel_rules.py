@@ -117,6 +117,29 @@ def counted(x: Array, kept: bool = True, by_operand: bool = False) -> Array:
     return pl.pallas_call(kernel, out_shape=FLOATS(x.shape), grid_spec=grid)(jnp.zeros(1, jnp.int32), x)
 
 
+def numbered(x: Array, where: str, ahead: int = 0) -> Array:
+    """Each block times its number, for which the kernel asks within something."""
+
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        def times(rows: Array) -> Array:
+            return rows * (pl.program_id(0) + ahead * pl.num_programs(0)).astype(jnp.float32)
+
+        if where == "a condition":
+            pl.when(pl.program_id(0) >= 0)(lambda: out_ref.__setitem__(..., times(x_ref[...])))
+        elif where == "a loop":
+            pl.loop(0, 8)(lambda row: out_ref.__setitem__((0, row), times(x_ref[0, row])))
+        elif where == "a loop without an end":
+            out_ref[...] = jax.lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, times(c[1])), (0, x_ref[...]))[1]
+        else:
+            out_ref[...] = jax.jit(times)(x_ref[...])
+
+    block = pl.BlockSpec((1, 8, 16), lambda i: (i, 0, 0))
+    return pl.pallas_call(kernel, out_shape=FLOATS(x.shape), grid=(4,), in_specs=[block], out_specs=block)(x)
+
+
+PLACES = ("a condition", "a loop", "a loop without an end", "a call")
+
+
 def halves(x: Array) -> Array:
     return jnp.where((np.arange(8) < 5)[:, None] & (np.arange(16) >= 8), x, 0)
 
@@ -126,11 +149,18 @@ HONEST: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
     "scoped": (lambda x: x.sum(0), scoped),
     "views": (halves, views),
     "counted": (lambda x: x, counted),
+    **{
+        where: (lambda x: x * np.arange(4, dtype=np.float32)[:, None, None], functools.partial(numbered, where=where))
+        for where in PLACES
+    },
 }
 FAULTS: dict[str, tuple[str, Callable[..., Array], str]] = {
     **{
         name: ("buffered", functools.partial(buffered, fault=name), "when a copy is done")
         for name in ("read early", "no wait", "one buffer", "another block")
+    },
+    **{
+        f"another number in {where}": (where, functools.partial(numbered, where=where, ahead=1), "") for where in PLACES
     },
     "a source that is written": ("counted", written_while_copied, "when a copy is done"),
     "another semaphore": ("counted", waited_elsewhere, "when a copy is done"),
