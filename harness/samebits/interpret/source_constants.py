@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -220,13 +220,13 @@ def roundings(
     targets: set[float] = set()
     sides = (second, first), (first, second)
     for own, others in sides:
-        alone = sorted(value for value in others if value not in own)
-        shared = sorted(value for value in others if value in own)
+        alone = _Sorted(constant for value, constant in others.items() if value not in own)
+        shared = _Sorted(constant for value, constant in others.items() if value in own)
         for value, constant in own.items():
             if value in others or value in targets:
                 continue
             for values, sign in ((alone, 1), (shared, 1), (alone, -1), (shared, -1)):
-                near = [others[other] for other in _near(values, sign * value) if other not in rounded]
+                near = [others[other] for other in values.near(constant, sign * value) if other not in rounded]
                 near = list(map(_negated, near)) if sign < 0 else near
                 near = [other for other in near if is_rounding(constant, other)]
                 if near:
@@ -272,9 +272,35 @@ def _rounding_of(constant: SourceConstant, other: SourceConstant) -> RoundedCons
     return RoundedConstant(constant, other.number, f"rounding of a constant: {coarse} for {fine}")
 
 
-def _near(values: Sequence[float], value: float) -> Sequence[float]:
-    """Those within the rounding of the shortest format."""
-    low, high = sorted((value * 0.75, value * 1.25))
+class _Sorted:
+    """The values of constants in order; those with all digits of float32 apart, whose neighbours are near."""
+
+    def __init__(self, among: Iterable[SourceConstant]) -> None:
+        short, full = list[float](), list[float]()
+        for constant in among:
+            (short if _is_short(constant) else full).append(constant.value)
+        self._short, self._full = sorted(short), sorted(full)
+
+    def near(self, constant: SourceConstant, value: float) -> Sequence[float]:
+        """Return those that a constant of this value may be a rounding of, or that may be one of it."""
+        width = _SHORTEST if _is_short(constant) else _FULL
+        return (*_near(self._short, value, _SHORTEST), *_near(self._full, value, width))
+
+
+_SHORT = 11
+"""The binary digits of the longest format that is shorter than float32."""
+
+_SHORTEST, _FULL = 0.25, 2 * COMPUTED * 2.0**-24
+"""How far a rounding is at most, relative to the number: to the shortest format, and between numbers of float32."""
+
+
+def _is_short(constant: SourceConstant) -> bool:
+    """Return whether a number may have been rounded to a format shorter than float32."""
+    return _digits(constant.dtype) < 24 or _used(constant) <= _SHORT
+
+
+def _near(values: Sequence[float], value: float, width: float) -> Sequence[float]:
+    low, high = sorted((value * (1 - width), value * (1 + width)))
     return values[bisect.bisect_left(values, low) : bisect.bisect_right(values, high)]
 
 
