@@ -23,7 +23,7 @@ from samebits.host.isolation import take_notes, undone
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.kernel_memory import program_memory
 from samebits.interpret.kernels import interpreted_on_cpu
-from samebits.kernel_gate.arguments import Arguments, kernels_of, nearby_sizes, of_arrays, others
+from samebits.kernel_gate.arguments import Arguments, kernels_of, near, nearby_sizes, of_arrays, others
 from samebits.kernel_gate.request import file_of
 from samebits.programs.implementations import function_named
 from samebits.schema.gate_row import GateRow
@@ -53,7 +53,7 @@ _WATCHED = {
 }
 
 
-_ARITHMETIC = {
+ARITHMETIC = {
     *("add", "sub", "mul", "div", "exp", "exp2", "log", "max", "min", "dot_general", "reduce_sum", "reduce_max"),
     *("rsqrt", "sqrt", "tanh", "erf", "logistic", "integer_pow", "pow", "cumsum", "add_any", "sin", "cos", "addupdate"),
 }
@@ -67,7 +67,7 @@ class Alone:
         rows: one for each kind that was tried here.
         program: its text, which is the same beside the reference.
         types: shape and dtype of each output.
-        on_tpu: whether it is another program where jax's default backend is a TPU.
+        on_tpu: whether it is another program where jax says that there are TPUs.
     """
 
     rows: tuple[GateRow, ...]
@@ -173,8 +173,8 @@ def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> Gate
         if number == CALLS and not _equal(buffers, second):
             return GateRow(kind="tampering", state="refuted", words="writes into its arguments")
         for leaf, expected in zip(got, wanted[place], strict=False):
-            if not _near(leaf, expected):
-                earlier = any(_near(leaf, other) for other in wanted[1 - place])
+            if not near(leaf, expected):
+                earlier = any(near(leaf, other) for other in wanted[1 - place])
                 words = "gives the answer of another call" if earlier else "is not what its program computes"
                 return GateRow(kind="kept", state="refuted", words=f"call {number} {words}")
     return GateRow(kind="kept", state="holds", words=f"{CALLS} calls, each gave what the traced program computes")
@@ -222,7 +222,7 @@ def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: 
 def _only_moves(program: Any) -> bool:
     """Return whether no equation outside of kernels does arithmetic with floats."""
     names = {eqn.primitive.name for eqn in equations(program) if any(map(_is_float, eqn.outvars))}
-    return not names & _ARITHMETIC
+    return not names & ARITHMETIC
 
 
 def _is_float(var: Any) -> bool:
@@ -248,20 +248,6 @@ def _results(answer: Any) -> list[Any]:
 
 def _equal(first: Arguments, second: Arguments) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(_arrays(first), _arrays(second), strict=True))
-
-
-def _near(got: Any, expected: Any) -> bool:
-    """Return whether two results of one program are, whatever is compiled together: up to the root of an epsilon."""
-    if got.shape != expected.shape or got.dtype != expected.dtype:
-        return False
-    if expected.dtype.kind in "iub":
-        return bool(np.array_equal(got, expected))
-    epsilon = float(jax.numpy.finfo(expected.dtype).eps)
-    first, second = got.astype(np.complex128), expected.astype(np.complex128)
-    scale = np.max(np.abs(second), initial=0.0, where=np.isfinite(second))
-    with np.errstate(invalid="ignore"):
-        near = np.abs(first - second) <= epsilon**0.5 * scale
-    return bool(np.all(near | (first == second) | (np.isnan(first) & np.isnan(second))))
 
 
 def _state(module: types.ModuleType | None, function: Any) -> dict[str, Any]:
@@ -323,14 +309,23 @@ def _in_a_test() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tpu_by_default() -> Iterator[None]:
-    """Have jax say that its default backend is a TPU; kernels choose blocks by it, and whether they are interpreted."""
-    before = jax.default_backend
-    jax.default_backend = lambda: "tpu"
+def on_tpus() -> Iterator[None]:
+    """Have jax say that there are four TPUs; kernels choose blocks by it, and whether they are interpreted."""
+    kind = {"platform": "tpu", "device_kind": "TPU v5", "process_index": 0, "num_cores": 1}
+    devices = [types.SimpleNamespace(id=number, **kind) for number in range(4)]
+    said: dict[str, Any] = {
+        **dict.fromkeys(("devices", "local_devices"), lambda *_, **__: devices),
+        **dict.fromkeys(("device_count", "local_device_count"), lambda *_, **__: len(devices)),
+        "default_backend": lambda: "tpu",
+    }
+    before = {name: getattr(jax, name) for name in said}
+    for name, function in said.items():
+        setattr(jax, name, function)
     try:
         yield
     finally:
-        jax.default_backend = before
+        for name, function in before.items():
+            setattr(jax, name, function)
 
 
 def _surroundings(function: Callable[..., Any], values: Arguments, text: str, watch: _Watch) -> GateRow:
@@ -349,7 +344,7 @@ def _surroundings(function: Callable[..., Any], values: Arguments, text: str, wa
 
 
 def _is_other_on_tpu(function: Callable[..., Any], values: Arguments, text: str) -> bool:
-    with contextlib.suppress(BaseException), tpu_by_default():
+    with contextlib.suppress(BaseException), on_tpus():
         return program_text(function, values)[0] != text
     return True
 

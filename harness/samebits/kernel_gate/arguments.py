@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from samebits.check.smaller_sizes import same_but_for_sizes
 from samebits.errors import RequestError
 from samebits.interpret.inner_equations import equations
+from samebits.interpret.kernels import interpreted_on_cpu
 from samebits.programs.inputs import arg_dtype, arg_shape, drawn_values
 from samebits.schema.argument_text import parse_arguments
 from samebits.schema.case import Case
@@ -31,6 +32,10 @@ LEAST = (2, 8, 64, 256, 1024, 2048, 4096)
 
 MANY = 64
 """The largest size that may become less than eight."""
+
+
+FAR = 128.0
+"""Of numbers whose exponentials are no numbers of float32."""
 
 
 def drawn_arguments(words: Sequence[str]) -> Arguments:
@@ -178,6 +183,32 @@ def output_types(function: Callable[..., Any], values: Arguments) -> list[tuple[
     return [(out.shape, str(out.dtype)) for out in jax.tree.leaves(jax.eval_shape(call, *arrays))]
 
 
+def executed(function: Callable[..., Any], values: Arguments) -> list[Any]:
+    """Return the outputs of a function, compiled for this CPU; raises whatever it does."""
+    call, arrays = of_arrays(function, values)
+    with interpreted_on_cpu():
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(call)(*arrays))]
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether two arrays have the same numbers."""
+    return bool(np.array_equal(first, second, equal_nan=first.dtype.kind not in "iub"))
+
+
+def near(got: Any, expected: Any) -> bool:
+    """Return whether two results of one formula are, whatever is compiled together: up to the root of an epsilon."""
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return False
+    if expected.dtype.kind in "iub":
+        return bool(np.array_equal(got, expected))
+    epsilon = float(jax.numpy.finfo(expected.dtype).eps)
+    first, second = got.astype(np.complex128), expected.astype(np.complex128)
+    scale = np.max(np.abs(second), initial=0.0, where=np.isfinite(second))
+    with np.errstate(invalid="ignore"):
+        close = np.abs(first - second) <= epsilon**0.5 * scale
+    return bool(np.all(close | (first == second) | (np.isnan(first) & np.isnan(second))))
+
+
 def others(values: Arguments) -> Arguments:
     """Return other arguments of the same kind: floats in another order and half as large, integers in another order."""
 
@@ -192,21 +223,62 @@ def others(values: Arguments) -> Arguments:
 
 
 @dataclass(frozen=True, slots=True)
-class NearbySize:
-    """Arguments of which one size is another.
+class OtherArguments:
+    """Arguments that a kernel may not have been written for.
 
     Args:
-        words: which.
+        words: what they are.
         values: the arguments.
-        doubled: whether it is twice as large, so that every block that divides the given size divides it too.
+        required: whether it must be right on them; else it only limits what is claimed where it is wrong.
     """
 
     words: str
     values: Arguments
-    doubled: bool
+    required: bool
 
 
-def nearby_sizes(values: Arguments) -> Iterator[NearbySize]:
+def other_integers(values: Arguments) -> Iterator[OtherArguments]:
+    """Yield other integers and booleans in their range; permutations, and sums that are sizes, stay such."""
+    arrays = [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+    sizes = {size for leaf in arrays for size in leaf.shape}
+    if not any(leaf.dtype.kind in "iub" and leaf.size > 1 for leaf in arrays):
+        return
+    for seed, words in enumerate(("other integers", "integers that are alike", "more integers")):
+        rng = np.random.default_rng(seed)
+
+        def at(leaf: Any, rng: Any = rng, alike: bool = seed == 1) -> Any:
+            is_drawn = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iub" and leaf.size > 1
+            return _redrawn(leaf, rng, sizes, alike) if is_drawn else leaf
+
+        yield OtherArguments(words, jax.tree.map(at, values), True)
+
+
+def shifted_floats(values: Arguments) -> Iterator[OtherArguments]:
+    """Yield arguments of which the floats of one array are all far below zero, or far above."""
+    leaves, tree = jax.tree.flatten(values)
+    for place, leaf in enumerate(leaves):
+        if isinstance(leaf, np.ndarray) and jax.numpy.issubdtype(leaf.dtype, np.floating):
+            for sign, words in ((-1, "below"), (1, "above")):
+                moved = (sign * (np.abs(leaf.astype(np.float64)) + FAR)).astype(leaf.dtype)
+                at = jax.tree.unflatten(tree, [*leaves[:place], moved, *leaves[place + 1 :]])
+                yield OtherArguments(f"numbers far {words} zero", at, True)
+
+
+def _redrawn(array: Any, rng: np.random.Generator, sizes: Collection[int], alike: bool) -> Any:
+    flat = array.reshape(-1)
+    if array.dtype.kind == "b":
+        drawn = rng.random(flat.size) < (1.0 if alike else 0.5)
+    elif np.array_equal(np.sort(flat), np.arange(flat.size) + flat.min()):
+        drawn = rng.permutation(flat)
+    elif int(flat.sum()) in sizes and flat.min() >= 0:  # the sizes of groups
+        ends = np.full(flat.size - 1, flat.sum()) if alike else np.sort(rng.integers(0, flat.sum() + 1, flat.size - 1))
+        drawn = np.diff(np.concatenate([[0], ends, [flat.sum()]]))
+    else:
+        drawn = rng.integers(flat.min(), flat.max() + 1, 1 if alike else flat.size)
+    return np.broadcast_to(np.asarray(drawn, array.dtype), flat.shape).reshape(array.shape).copy()
+
+
+def nearby_sizes(values: Arguments) -> Iterator[OtherArguments]:
     """Yield each size doubled, then one less, and half of it; integers keep what they index, and their order."""
     arrays = [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
     integers = [leaf for leaf in arrays if leaf.dtype.kind in "iu"]
@@ -215,10 +287,12 @@ def nearby_sizes(values: Arguments) -> Iterator[NearbySize]:
     fixed = {size for leaf in integers for size in leaf.shape}  # what integers of more places would be is not known
     for size in sizes:
         if size not in fixed:
-            yield NearbySize(f"{2 * size} in place of {size}", _resized_values(values, {size: 2 * size}), True)
+            at = _resized_values(values, {size: 2 * size})
+            yield OtherArguments(f"{2 * size} in place of {size}", at, True)
     for size in sizes:
         for smaller in dict.fromkeys((size - 1, size // 2)):
-            yield NearbySize(f"{smaller} in place of {size}", _resized_values(values, {size: smaller}), False)
+            at = _resized_values(values, {size: smaller})
+            yield OtherArguments(f"{smaller} in place of {size}", at, False)
 
 
 def _resized_values(values: Arguments, sizes: Mapping[int, int]) -> Arguments:

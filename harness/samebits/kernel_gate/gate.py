@@ -122,10 +122,14 @@ def _tried(request: GateRequest, path: Path) -> GateFound:
 def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:
     """Return a row for each kind: what is refuted before what holds, and what was not come to."""
     order = ("refuted", "undecided", "limited", "holds", "not tried")
-    best: dict[str, GateRow] = {}
-    for row in sorted(rows, key=lambda row: order.index(row.state)):
-        best.setdefault(row.kind, row)
-    return tuple(best.get(kind) or GateRow(kind=kind, state="not tried", words="") for kind in KINDS)
+    whole = []
+    for kind in KINDS:
+        own = sorted((row for row in rows if row.kind == kind), key=lambda row: order.index(row.state))
+        alike = [row for row in own if row.state == own[0].state and row.words]
+        words = "; ".join(dict.fromkeys(row.words for row in alike))
+        where = next((row.where for row in alike if row.where), "")
+        whole.append(GateRow(kind=kind, state=own[0].state if own else "not tried", words=words, where=where))
+    return tuple(whole)
 
 
 def _write(request: GateRequest, path: Path) -> tuple[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,24 +9,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from samebits.errors import SamebitsError
-from samebits.functions.compare import check, prove
+from samebits.functions.compare import check
 from samebits.host.isolation import take_notes
+from samebits.interpret.equation import Step
 from samebits.interpret.inner_equations import equations
-from samebits.interpret.kernels import interpreted_on_cpu
-from samebits.kernel_gate.alone import Alone, program_text, tpu_by_default
-from samebits.kernel_gate.arguments import Arguments, nearby_sizes, of_arrays, others, output_types
+from samebits.kernel_gate.alone import ARITHMETIC, Alone, program_text
+from samebits.kernel_gate.arguments import Arguments, executed, near, of_arrays, others, output_types, same
+from samebits.kernel_gate.elsewhere import Sides, at_other_magnitudes, elsewhere
 from samebits.kernel_gate.request import GateRequest
 from samebits.programs.implementations import function_named
 from samebits.schema.finding import Finding
-from samebits.schema.gate_row import GateRow, GateState, Kind
+from samebits.schema.gate_row import GateRow, Kind
 from samebits.user_errors import one_line
-
-Sides = tuple[Callable[..., Any], Callable[..., Any]]
-"""The reference and the kernel."""
-
-SIZES = 12
-"""How many other sizes are tried at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,39 +59,18 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
         if request.gradient:
             rows.append(GateRow(kind="gradient", state="refuted", words="it cannot be differentiated"))
         gradient = False
+    narrow = _narrow_arithmetic(reference, traced.jaxpr, values)
+    if narrow:
+        return Judged(rows=(*rows, GateRow(kind="precision", state="refuted", words=narrow)))
     outcome = check(reference, kernel, *values, gradients=gradient)
     rows += _ruled(outcome.leaves, (reference, kernel), values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
         why = "not asked for" if request.gradient is False else "it has none"
         rows.append(GateRow(kind="gradient", state="not tried", words=why))
-    if alone.on_tpu:
-        rows.append(_on_tpu(reference, kernel, values))
-    refuted = any(row.state == "refuted" for row in rows)
-    if request.sizes != "given" and not refuted:
-        rows.append(_at_other_sizes(reference, kernel, values, request, end))
-    elif not refuted:
-        rows.append(GateRow(kind="structure", state="not tried", words="other sizes were not asked for"))
+    rows += at_other_magnitudes(outcome.leaves)
+    if not any(row.state == "refuted" for row in rows):
+        rows += elsewhere((reference, kernel), values, request, alone, end)
     return Judged(rows=tuple(rows), leaves=outcome.leaves, notes=(*outcome.notes, *take_notes()))
-
-
-def _on_tpu(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> GateRow:
-    """Compare the program that a kernel is where jax's default backend is a TPU."""
-    where = "where jax's default backend is a TPU"
-
-    @functools.wraps(kernel)
-    def there(*arguments: Any) -> Any:
-        with tpu_by_default():
-            return kernel(*arguments)
-
-    try:
-        leaves = prove(reference, there, *values, gradients=False).leaves
-    except SamebitsError as error:
-        return GateRow(kind="aware", state="undecided", words=f"another program {where}: {error}")
-    wrong = next((leaf for leaf in leaves if not leaf.ruling.ok), None)
-    if wrong is None:
-        return GateRow(kind="aware", state="holds", words=f"another program {where}, and right there too")
-    state: GateState = "refuted" if wrong.ruling.verdict == "different" else "undecided"
-    return GateRow(kind="aware", state=state, words=f"another program {where}: {_reason(wrong)}")
 
 
 def _form(got: Sequence[tuple[tuple[int, ...], str]], expected: Sequence[tuple[tuple[int, ...], str]]) -> GateRow:
@@ -157,6 +128,10 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
     return rows
 
 
+def _all_near(sides: Sides, values: Arguments) -> bool:
+    return all(map(near, *(executed(side, values) for side in sides)))
+
+
 def _reason(leaf: Finding) -> str:
     return leaf.ruling.evidence or leaf.proof.refutation or leaf.ruling.reason or leaf.ruling.verdict
 
@@ -165,7 +140,7 @@ def _kind(leaf: Finding, sides: Sides, values: Arguments, program: Any) -> Kind:
     """Return what a kernel is refuted for whose output differs."""
     if _ignored(sides, values):
         return "independent"
-    if not all(map(_close, *(_run(side, values) for side in sides))):
+    if not all(map(_close, *(executed(side, values) for side in sides))):
         return "formula"
     return "precision" if _narrows(program) else "structure"
 
@@ -175,21 +150,10 @@ def _ignored(sides: Sides, values: Arguments) -> bool:
     changed = others(values)
     for place in range(len(values)):
         mixed = (*values[:place], changed[place], *values[place + 1 :])
-        moved = [not all(map(_same, _run(side, values), _run(side, mixed))) for side in sides]
+        moved = [not all(map(same, executed(side, values), executed(side, mixed))) for side in sides]
         if moved[0] and not moved[1]:
             return True
     return False
-
-
-def _same(first: Any, second: Any) -> bool:
-    return bool(np.array_equal(first, second, equal_nan=True))
-
-
-def _run(function: Callable[..., Any], values: Arguments) -> list[Any]:
-    call, arrays = of_arrays(function, values)
-    with interpreted_on_cpu():
-        out = jax.jit(call)(*arrays)
-    return [np.asarray(leaf, np.float64) if _is_float(leaf) else np.asarray(leaf) for leaf in jax.tree.leaves(out)]
 
 
 def _close(first: Any, second: Any) -> bool:
@@ -208,42 +172,22 @@ def _narrows(program: Any) -> bool:
     )
 
 
-def _at_other_sizes(
-    reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments, request: GateRequest, end: float
-) -> GateRow:
-    """Compare at other sizes: a kernel is right at twice a size or rejects it; others only limit what is claimed."""
-    seen: dict[str, list[str]] = {"right": [], "rejected": [], "undecided": [], "not tried": [], "wrong": []}
-    for number, near in enumerate(nearby_sizes(values)):
-        late = number >= SIZES or time.monotonic() > end
-        state, why = ("not tried", "") if late else _at(reference, kernel, near.values)
-        if state == "wrong" and (near.doubled or request.sizes == "all"):
-            return GateRow(kind="structure", state="refuted", words=f"wrong with {near.words}: {why}")
-        seen.setdefault(state, []).append(near.words)
-    said = "; ".join(f"{state} with {', '.join(each)}" for state, each in seen.items() if each and state != "no input")
-    if seen["wrong"]:
-        return GateRow(kind="structure", state="limited", words=said)
-    tried = seen["right"] or seen["rejected"]
-    return GateRow(kind="structure", state="holds" if tried else "not tried", words=said or "no other sizes are inputs")
+def _narrow_arithmetic(reference: Callable[..., Any], program: Any, values: Arguments) -> str:
+    """Say where a kernel computes with floats narrower than any of its reference; a CPU may compute them wider."""
+    call, arrays = of_arrays(reference, values)
+    least = min(_widths(jax.make_jaxpr(call)(*arrays)), default=0)
+    narrow = [
+        eqn
+        for eqn in equations(program)
+        if eqn.primitive.name in ARITHMETIC and min((_width(var) for var in eqn.invars), default=least) < least
+    ]
+    return f"{Step.of(narrow[0])}: its reference computes with nothing as narrow" if narrow else ""
 
 
-def _at(reference: Callable[..., Any], kernel: Callable[..., Any], values: Arguments) -> tuple[str, str]:
-    """Return what a kernel is on some arguments, and why where it is wrong."""
-    forms = []
-    for function, state in ((reference, "no input"), (kernel, "rejected")):
-        try:
-            forms.append(output_types(function, values))
-        except Exception:  # whatever it raises
-            return state, ""
-    form = _form(*reversed(forms))
-    if form.state == "refuted":
-        return "wrong", form.words
-    try:
-        leaves = prove(reference, kernel, *values, gradients=False).leaves
-        if any(leaf.ruling.verdict == "error" for leaf in leaves):  # of NaNs, for one, which no formula has
-            leaves = check(reference, kernel, *values, gradients=False).leaves
-    except SamebitsError:
-        return "undecided", ""
-    wrong = next((leaf for leaf in leaves if leaf.ruling.verdict == "different"), None)
-    if wrong is not None:
-        return "wrong", _reason(wrong)
-    return "right" if all(leaf.ruling.ok for leaf in leaves) else "undecided", ""
+def _widths(program: Any) -> list[int]:
+    variables = [*program.jaxpr.invars, *(var for eqn in equations(program) for var in eqn.outvars)]
+    return [_width(var) for var in variables if _is_float(var.aval)]
+
+
+def _width(var: Any) -> int:
+    return int(var.aval.dtype.itemsize) if _is_float(var.aval) else 8
