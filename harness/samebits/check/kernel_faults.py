@@ -10,7 +10,9 @@ from samebits.check.outcome import LeafOutcome
 from samebits.errors import BrokenPromise, NotCovered
 from samebits.host.isolation import note
 from samebits.interpret.float64_differences import outputs_of
+from samebits.interpret.inner_equations import equations
 from samebits.interpret.kernel_memory import program_memory
+from samebits.interpret.kernels import copies
 from samebits.interpret.problem import Question
 from samebits.numerics.bits import Comparison
 
@@ -39,11 +41,12 @@ def at_fault(reference: Any, variant: Any, questions: Ask, *, executed: bool) ->
 
 
 def _faults(program: Any, questions: Ask, side: str) -> list[str]:
-    """Return what is wrong whatever the values are, and at the inputs of the case where prefetched scalars decide."""
+    """Return what is wrong whatever the values are, and at the inputs of the case where scalars or copies decide."""
     memory = program_memory(program)
     for text in memory.unseen:
         note(f"memory of kernels: {text}")
-    if memory.faults or not memory.unknown:
+    copied = any(eqn.primitive.name == "pallas_call" and copies(eqn) for eqn in equations(program.jaxpr))
+    if memory.faults or not (memory.unknown or copied):
         return [str(fault) for fault in memory.faults]
     try:
         for question in questions().values():

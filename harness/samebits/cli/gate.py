@@ -41,6 +41,7 @@ class GateOptions(options.ReportOptions):
         Literal["blocks", "all", "given"],
         option("At which other sizes it must be right, or reject them: those that its blocks divide, all, or none."),
     ] = "blocks"
+    accuracy: Annotated[float, option("How many times its reference's error it may have.", "TIMES", least=1)] = 8.0
     seconds: Annotated[float, option("How long each half may take.", "SECONDS", above=0)] = 60.0
 
 
@@ -102,5 +103,6 @@ def _request(chosen: GateOptions, folder: Path) -> GateRequest:
         arg=chosen.arg,
         gradient=gradient,
         sizes=chosen.sizes,
+        accuracy=chosen.accuracy,
         seconds=chosen.seconds,
     )

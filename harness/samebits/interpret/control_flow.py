@@ -195,8 +195,8 @@ def kernel(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes
     if copies(eqn):
         late = interpreter.closed(without_references(eqn, late=True), values, axes)
         if not all(same(interpreter.domain, *each) for each in zip(outputs, late, strict=True)):
-            raise NotCovered(
-                f"{Step.of(eqn)}: its results depend on when a copy is done between its start and its wait"
+            raise BrokenPromise.of(
+                Step.of(eqn), "its results depend on when a copy is done between its start and its wait", ""
             )
     return outputs
 

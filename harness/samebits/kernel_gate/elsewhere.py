@@ -21,7 +21,7 @@ from samebits.kernel_gate.arguments import (
     shifted_floats,
 )
 from samebits.kernel_gate.request import GateRequest
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, breakable
 from samebits.schema.gate_row import GateRow
 
 Sides = tuple[Callable[..., Any], Callable[..., Any]]
@@ -51,14 +51,15 @@ def elsewhere(sides: Sides, values: Arguments, request: GateRequest, alone: Alon
 
 
 def at_other_magnitudes(leaves: Sequence[Finding]) -> list[GateRow]:
-    """Look from which inputs on the kernel is wrong where its reference is right."""
+    """Look from which inputs on the kernel is wrong where its reference is right, and at NaNs and infinities."""
     for leaf in leaves:
         for row in leaf.accuracy.magnitudes:
             if row.reference is not None and row.reference < RIGHT and (row.optimized is None or row.optimized > WRONG):
                 words = f"{leaf.place.what()}: wrong for inputs up to {row.size:.3g}, where its reference is right"
                 state = "refuted" if row.size <= MAGNITUDE else "limited"
                 return [GateRow(kind="structure", state=state, words=words)]  # type: ignore[arg-type]
-    return []
+    seen = [each.counterexample for each in breakable(leaves) if each.counterexample]
+    return [GateRow(kind="structure", state="limited", words=text) for text in seen[:1]]
 
 
 def _on_tpus(sides: Sides, values: Arguments) -> GateRow:

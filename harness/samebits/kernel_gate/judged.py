@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from samebits.errors import BrokenPromise
 from samebits.functions.compare import check
 from samebits.host.isolation import take_notes
 from samebits.interpret.equation import Step
@@ -62,7 +63,7 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
     narrow = _narrow_arithmetic(reference, traced.jaxpr, values)
     if narrow:
         return Judged(rows=(*rows, GateRow(kind="precision", state="refuted", words=narrow)))
-    outcome = check(reference, kernel, *values, gradients=gradient)
+    outcome = check(reference, kernel, *values, gradients=gradient, accuracy=request.accuracy)
     rows += _ruled(outcome.leaves, (reference, kernel), values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
         why = "not asked for" if request.gradient is False else "it has none"
@@ -108,13 +109,11 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
         reason, where = _reason(leaf), next((line.variant for line in leaf.named.lines), None)
         if leaf.ruling.verdict in ("error", "skipped"):
             rows.append(
-                GateRow(
-                    kind="formula" if forward else "gradient", state="undecided", words=f"{leaf.place.what()}: {reason}"
-                )
+                GateRow(kind="formula" if forward else "gradient", state="undecided", words=_said(leaf, reason))
             )
             continue
         kind: Kind = "gradient" if not forward else _kind(leaf, sides, values, program)
-        rows.append(GateRow(kind=kind, state="refuted", words=f"{leaf.place.what()}: {reason}", where=where or ""))
+        rows.append(GateRow(kind=kind, state="refuted", words=_said(leaf, reason), where=where or ""))
         break
     refuted = {row.kind for row in rows}
     verdicts = sorted({leaf.ruling.verdict for leaf in leaves if leaf.place.direction != "gradient"})
@@ -128,6 +127,10 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
     return rows
 
 
+def _said(leaf: Finding, reason: str) -> str:
+    return f"{leaf.place.what()}: {reason}" if leaf.place.what() else reason
+
+
 def _all_near(sides: Sides, values: Arguments) -> bool:
     return all(map(near, *(executed(side, values) for side in sides)))
 
@@ -138,6 +141,8 @@ def _reason(leaf: Finding) -> str:
 
 def _kind(leaf: Finding, sides: Sides, values: Arguments, program: Any) -> Kind:
     """Return what a kernel is refuted for whose output differs."""
+    if (leaf.ruling.evidence or "").startswith(BrokenPromise.WORD):
+        return "memory"
     if _ignored(sides, values):
         return "independent"
     if not all(map(_close, *(executed(side, values) for side in sides))):

@@ -29,6 +29,7 @@ class GateRequest:
         gradient: whether gradients are compared; None, the default, compares them where the kernel has some.
         sizes: which other sizes the kernel must be right at, or reject: `blocks` for those that every block divides
             which divides the sizes of the inputs, `all`, or `given` for none.
+        accuracy: how many times its reference's error it may have.
         seconds: for each of its two halves.
     """
 
@@ -38,6 +39,7 @@ class GateRequest:
     arg: tuple[str, ...] = ()
     gradient: bool | None = None
     sizes: str = "blocks"
+    accuracy: float = 8.0
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -50,6 +52,7 @@ class GateRequest:
         """Return it as words of the command line."""
         words = [self.kernel, "--reference", self.reference, "--sizes", self.sizes, "--seconds", f"{self.seconds:g}"]
         words += [] if self.inputs is None else ["--inputs", self.inputs]
+        words += ["--accuracy", f"{self.accuracy:g}"]
         words += [word for arg in self.arg for word in ("--arg", arg)]
         return words + ([] if self.gradient is None else ["--gradient" if self.gradient else "--forward"])
 

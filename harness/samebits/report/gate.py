@@ -85,5 +85,5 @@ def claim_of(rows: tuple[GateRow, ...], leaves: tuple[Finding, ...]) -> str:
     if undecided or not verdicts:
         return f"undecided: {undecided[0].words}" if undecided else "undecided: no output was compared"
     lowest = max(verdicts, key=VERDICTS.index)
-    limits = [f"; at other sizes than those of its inputs: {row.words}" for row in rows if row.state == "limited"]
+    limits = [f"; not beyond its inputs: {row.words}" for row in rows if row.state == "limited"]
     return f"it has {_CLAIMS.get(lowest, lowest)}{''.join(limits)}"

@@ -109,7 +109,9 @@ def test_requests_that_are_wrong_are_said(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(RequestError) as raised:
             samebits.gate(kernel, reference)
         assert message in str(raised.value)
-    with pytest.raises(RequestError, match="takes no 'tolerance'; it takes inputs, arg, gradient, sizes, seconds"):
+    with pytest.raises(
+        RequestError, match="takes no 'tolerance'; it takes inputs, arg, gradient, sizes, accuracy, seconds"
+    ):
         samebits.gate("k.py", "r.py", tolerance=1)
 
 

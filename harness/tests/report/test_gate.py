@@ -29,7 +29,7 @@ def document(*rows: GateRow, leaves: tuple[Finding, ...] = ()) -> GateDocument:
             (HOLDS, GateRow(kind="structure", state="limited", words="wrong with 15 in place of 16")),
             ("bitwise",),
             0,
-            "; at other sizes than those of its inputs: wrong with 15 in place of 16",
+            "; not beyond its inputs: wrong with 15 in place of 16",
         ),
         ((GateRow(kind="kept", state="refuted", words="call 2"), HOLDS), (), 1, "refuted: kept (call 2)"),
         ((GateRow(kind="formula", state="undecided", words="a loop"),), (), 3, "undecided: a loop"),
