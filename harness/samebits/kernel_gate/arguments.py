@@ -35,7 +35,7 @@ MANY = 64
 
 
 FAR = 128.0
-"""Of numbers whose exponentials are no numbers of float32."""
+"""Of numbers whose exponentials overflow in float32."""
 
 
 def drawn_arguments(words: Sequence[str]) -> Arguments:

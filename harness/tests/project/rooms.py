@@ -19,6 +19,7 @@ THROUGH = {
         "cli/gate",
         "kernel_gate/alone",
         "kernel_gate/arguments",
+        "kernel_gate/elsewhere",
         "kernel_gate/judged",
         "kernel_gate/request",
         "schema/gate_row",
