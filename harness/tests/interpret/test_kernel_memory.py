@@ -570,6 +570,7 @@ def test_kernels_of_jax_have_no_fault(name: str) -> None:
     assert memory.unseen == () == memory.unknown
 
 
+@pytest.mark.filterwarnings("ignore:.*tokamax:DeprecationWarning")
 @pytest.mark.parametrize("name", ["splash", "paged", "grouped", "attention"])
 def test_other_kernels_of_jax_have_no_fault(name: str) -> None:
     """Masks and pages that are prefetched, state in scalars, outputs as scratch, a grid of a size that is computed."""
@@ -700,7 +701,7 @@ def test_indices_after_each_other_are_one_part() -> None:
 
 def test_a_fault_of_a_gradient_is_at_a_line_of_the_kernel() -> None:
     def kernel(x_ref: Any, out_ref: Any) -> None:  # here
-        x_ref[...] = 2 * x_ref[...]
+        x_ref[...] = 2 * x_ref[...]  # here
         out_ref[...] = x_ref[...]
 
     @jax.custom_vjp
