@@ -83,7 +83,9 @@ def _among(sides: Sides, tried: Sequence[OtherArguments], end: float, *, exactly
         if state == "wrong" and other.required:
             return GateRow(kind="structure", state="refuted", words=f"wrong with {other.words}: {why}")
         seen.setdefault(state, []).append(other.words)
-    words = "; ".join(f"{state} with {', '.join(each)}" for state, each in seen.items() if each and state != "no input")
+    words = "; ".join(
+        f"{state} with {', '.join(dict.fromkeys(each))}" for state, each in seen.items() if each and state != "no input"
+    )
     if seen["wrong"]:
         return GateRow(kind="structure", state="limited", words=words)
     return GateRow(kind="structure", state="holds" if seen["right"] or seen["rejected"] else "not tried", words=words)

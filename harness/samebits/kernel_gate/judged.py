@@ -62,7 +62,7 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
         gradient = False
     narrow = _narrow_arithmetic(reference, traced.jaxpr, values)
     if narrow:
-        return Judged(rows=(*rows, GateRow(kind="precision", state="refuted", words=narrow)))
+        return Judged(rows=(*rows, *narrow))
     outcome = check(reference, kernel, *values, gradients=gradient, accuracy=request.accuracy)
     rows += _ruled(outcome.leaves, (reference, kernel), values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
@@ -177,16 +177,16 @@ def _narrows(program: Any) -> bool:
     )
 
 
-def _narrow_arithmetic(reference: Callable[..., Any], program: Any, values: Arguments) -> str:
-    """Say where a kernel computes with floats narrower than any of its reference; a CPU may compute them wider."""
+def _narrow_arithmetic(reference: Callable[..., Any], program: Any, values: Arguments) -> list[GateRow]:
+    """Look where a kernel computes with floats narrower than any of its reference; a CPU may compute them wider."""
     call, arrays = of_arrays(reference, values)
     least = min(_widths(jax.make_jaxpr(call)(*arrays)), default=0)
-    narrow = [
-        eqn
-        for eqn in equations(program)
-        if eqn.primitive.name in ARITHMETIC and min((_width(var) for var in eqn.invars), default=least) < least
-    ]
-    return f"{Step.of(narrow[0])}: its reference computes with nothing as narrow" if narrow else ""
+    for eqn in equations(program):
+        narrow = [var.aval.dtype for var in eqn.invars if _width(var) < least]
+        if eqn.primitive.name in ARITHMETIC and narrow:
+            words = f"computes with {narrow[0]} ({eqn.primitive.name}), and its reference with nothing as narrow"
+            return [GateRow(kind="precision", state="refuted", words=words, where=Step.of(eqn).place)]
+    return []
 
 
 def _widths(program: Any) -> list[int]:
