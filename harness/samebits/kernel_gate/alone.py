@@ -26,7 +26,7 @@ from samebits.interpret.kernels import interpreted_on_cpu
 from samebits.kernel_gate.arguments import Arguments, kernels_of, near, nearby_sizes, of_arrays, others
 from samebits.kernel_gate.request import file_of
 from samebits.programs.implementations import function_named
-from samebits.schema.gate_row import GateRow
+from samebits.schema.gate_row import GateRow, holds, refuted
 from samebits.user_errors import one_line
 
 CALLS = 5
@@ -132,7 +132,7 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
         with watch.on(), undone("calling it"):
             text, traced = program_text(function, values)
     except BaseException as error:  # `sys.exit()` is no `Exception`
-        return Alone(rows=(GateRow(kind="form", state="refuted", words=one_line(error), where=file.name),))
+        return Alone(rows=(refuted("form", one_line(error), file.name),))
     before = _state(module, function)
     with watch.on(), undone("calling it"):
         rows = [_calls(function, traced, values)]
@@ -140,7 +140,7 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
     changed = sorted(name for name, value in _state(module, function).items() if before.get(name, value) != value)
     if changed and not kept:
         words = f"keeps values between calls: {', '.join(changed[:3])}"
-        rows = [GateRow(kind="kept", state="refuted", words=words, where=file.name)]
+        rows = [refuted("kept", words, file.name)]
     rows.append(_memory(traced.jaxpr))
     rows.append(_use(function, traced, values, "pallas_call" in file.read_text(encoding="utf-8")))
     rows.append(_surroundings(function, values, text, watch))
@@ -167,17 +167,17 @@ def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> Gate
                 answer = function(*arguments)
             got = _results(answer)
         except BaseException as error:
-            return GateRow(kind="kept", state="refuted", words=f"call {number} {one_line(error)}")
+            return refuted("kept", f"call {number} {one_line(error)}")
         if not _plain(answer):
-            return GateRow(kind="tampering", state="refuted", words="returns an object in place of an array")
+            return refuted("tampering", "returns an object in place of an array")
         if number == CALLS and not _equal(buffers, second):
-            return GateRow(kind="tampering", state="refuted", words="writes into its arguments")
+            return refuted("tampering", "writes into its arguments")
         for leaf, expected in zip(got, wanted[place], strict=False):
             if not near(leaf, expected):
                 earlier = any(near(leaf, other) for other in wanted[1 - place])
                 words = "gives the answer of another call" if earlier else "is not what its program computes"
-                return GateRow(kind="kept", state="refuted", words=f"call {number} {words}")
-    return GateRow(kind="kept", state="holds", words=f"{CALLS} calls, each gave what the traced program computes")
+                return refuted("kept", f"call {number} {words}")
+    return holds("kept", f"{CALLS} calls, each gave what the traced program computes")
 
 
 def _memory(program: Any) -> GateRow:
@@ -185,11 +185,11 @@ def _memory(program: Any) -> GateRow:
     memory = program_memory(program)
     if memory.faults:
         fault = memory.faults[0]
-        return GateRow(kind="memory", state="refuted", words=fault.text, where=fault.place)
+        return refuted("memory", fault.text, fault.place)
     if not kernels_of(program):
         return GateRow(kind="memory", state="not tried", words="no kernel")
     said = "every block is inside, every place is written once at a time, and before it is read"
-    return GateRow(kind="memory", state="holds", words="; ".join((said, *memory.unseen)))
+    return holds("memory", "; ".join((said, *memory.unseen)))
 
 
 def _has_kernel(function: Callable[..., Any], values: Arguments) -> bool:
@@ -203,11 +203,11 @@ def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: 
     """Look whether the kernels of a program decide what it gives: a copy of the reference may stand beside them."""
     kernels = kernels_of(traced.jaxpr)
     if not kernels:
-        hidden = written and not any(_has_kernel(function, near.values) for near in nearby_sizes(values))
+        hidden = written and not any(_has_kernel(function, other.values) for other in nearby_sizes(values))
         words = "its kernel is in no program: plain code stands for it" if hidden else "plain code without a kernel"
         return GateRow(kind="reference", state="refuted" if hidden else "holds", words=words)
     if all(_only_moves(eqn.params["jaxpr"]) for eqn in kernels) and not _only_moves(traced.jaxpr):
-        return GateRow(kind="reference", state="refuted", words="its kernels copy, and plain code computes the result")
+        return refuted("reference", "its kernels copy, and plain code computes the result")
     results = []
     for altered in (False, True):
         jax.clear_caches()  # which hold what was lowered
@@ -215,8 +215,8 @@ def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: 
             results.append(_results(traced.lower().compile()(*_arrays(values))))
     numbers = any(each.dtype.kind in "iub" or np.isfinite(each.astype(np.complex128)).any() for each in results[0])
     if numbers and all(a.tobytes() == b.tobytes() for a, b in zip(*results, strict=True)):
-        return GateRow(kind="reference", state="refuted", words="its kernels do not matter: plain code has the result")
-    return GateRow(kind="reference", state="holds", words="its kernels decide what it gives")
+        return refuted("reference", "its kernels do not matter: plain code has the result")
+    return holds("reference", "its kernels decide what it gives")
 
 
 def _only_moves(program: Any) -> bool:
@@ -335,12 +335,12 @@ def _surroundings(function: Callable[..., Any], values: Arguments, text: str, wa
             with context, watch.on():
                 again = program_text(function, values)[0]
         except BaseException as error:
-            return GateRow(kind="aware", state="refuted", words=f"{where} it {one_line(error)}")
+            return refuted("aware", f"{where} it {one_line(error)}")
         if again != text:
-            return GateRow(kind="aware", state="refuted", words=f"{where} it is another program")
+            return refuted("aware", f"{where} it is another program")
     if watch.seen:
-        return GateRow(kind="aware", state="refuted", words=watch.seen[0], where=Path(watch.file).name)
-    return GateRow(kind="aware", state="holds", words="the same program after calls and in a test")
+        return refuted("aware", watch.seen[0], Path(watch.file).name)
+    return holds("aware", "the same program after calls and in a test")
 
 
 def _is_other_on_tpu(function: Callable[..., Any], values: Arguments, text: str) -> bool:
@@ -353,8 +353,8 @@ def _tampering(function: Callable[..., Any], values: Arguments, threads: set[thr
     """Look at what the kernel changed in this process."""
     notes = [note for note in take_notes() if "It was undone" in note]
     if notes:
-        return GateRow(kind="tampering", state="refuted", words=notes[0].partition(" It was undone")[0].rstrip("."))
+        return refuted("tampering", notes[0].partition(" It was undone")[0].rstrip("."))
     started = [thread.name for thread in set(threading.enumerate()) - threads if type(thread) is threading.Thread]
     if started:
-        return GateRow(kind="tampering", state="refuted", words=f"starts threads ({', '.join(sorted(started))})")
-    return GateRow(kind="tampering", state="holds", words="its arguments and this process are as they were")
+        return refuted("tampering", f"starts threads ({', '.join(sorted(started))})")
+    return holds("tampering", "its arguments and this process are as they were")

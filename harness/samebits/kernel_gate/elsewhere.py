@@ -22,7 +22,7 @@ from samebits.kernel_gate.arguments import (
 )
 from samebits.kernel_gate.request import GateRequest
 from samebits.schema.finding import Finding, breakable
-from samebits.schema.gate_row import GateRow
+from samebits.schema.gate_row import GateRow, refuted
 
 Sides = tuple[Callable[..., Any], Callable[..., Any]]
 """The reference and the kernel."""
@@ -81,7 +81,7 @@ def _among(sides: Sides, tried: Sequence[OtherArguments], end: float, *, exactly
     for other in tried:
         state, why = ("not tried", "") if time.monotonic() > end else _at(sides, other.values, exactly=exactly)
         if state == "wrong" and other.required:
-            return GateRow(kind="structure", state="refuted", words=f"wrong with {other.words}: {why}")
+            return refuted("structure", f"wrong with {other.words}: {why}")
         seen.setdefault(state, []).append(other.words)
     words = "; ".join(
         f"{state} with {', '.join(dict.fromkeys(each))}" for state, each in seen.items() if each and state != "no input"

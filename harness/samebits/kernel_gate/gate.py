@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,7 @@ from samebits.host.subprocesses import run_process, samebits_environment
 from samebits.kernel_gate.processes import forked
 from samebits.kernel_gate.reaches import reaches
 from samebits.kernel_gate.request import GateRequest, file_of
-from samebits.schema.finding import Finding
-from samebits.schema.gate_row import KINDS, GateRow
+from samebits.schema.gate_row import KINDS, GateOutcome, GateRow, refuted
 
 if TYPE_CHECKING:
     from samebits.report.gate import GateDocument
@@ -61,22 +60,7 @@ def gate(kernel: str | Path, reference: str | Path, **options: Any) -> GateDocum
         return read_as(path, GateDocument)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GateFound:
-    """What a gate found.
-
-    Args:
-        rows: one for each kind of refutation, in the order of the kinds.
-        leaves: the verdicts on outputs and gradients, where the kernel came so far.
-        notes: what else to know.
-    """
-
-    rows: tuple[GateRow, ...]
-    leaves: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def gated(request: GateRequest) -> GateFound:
+def gated(request: GateRequest) -> GateOutcome:
     """Judge a kernel; jax's backend must not have started in this process, which executes nothing of the user's.
 
     Raises:
@@ -85,11 +69,11 @@ def gated(request: GateRequest) -> GateFound:
     """
     request = request.resolved()
     source = tuple(
-        GateRow(kind=reach.kind, state="refuted", words=reach.words, where=reach.where)  # type: ignore[arg-type]
+        refuted(reach.kind, reach.words, where=reach.where)  # type: ignore[arg-type]
         for reach in reaches(file_of(request.kernel), request.kernel.rpartition(":")[2], file_of(request.reference))
     )
     if source:
-        return GateFound(rows=_whole(source))
+        return GateOutcome(rows=_whole(source))
     import samebits.kernel_gate.alone  # once, for all processes
     import samebits.kernel_gate.judged  # noqa: F401
 
@@ -97,7 +81,7 @@ def gated(request: GateRequest) -> GateFound:
         return _tried(request, Path(folder) / "arguments")
 
 
-def _tried(request: GateRequest, path: Path) -> GateFound:
+def _tried(request: GateRequest, path: Path) -> GateOutcome:
     """Judge a kernel without its reference, and then beside it."""
     written = forked(functools.partial(_write, request, path), request.seconds)
     if written.trouble:
@@ -108,15 +92,15 @@ def _tried(request: GateRequest, path: Path) -> GateFound:
     notes = (f"smaller sizes stand for large ones, at which the programs are the same: {stand_in}",) if stand_in else ()
     alone = forked(functools.partial(_alone, request, path), request.seconds)
     if alone.trouble:
-        return GateFound(rows=_whole([GateRow(kind="tampering", state="refuted", words=f"it {alone.trouble}")]))
+        return GateOutcome(rows=_whole([refuted("tampering", f"it {alone.trouble}")]))
     if any(row.state == "refuted" for row in alone.value.rows):
-        return GateFound(rows=_whole(alone.value.rows), notes=notes)
+        return GateOutcome(rows=_whole(alone.value.rows), notes=notes)
     beside = forked(functools.partial(_beside, request, path, alone.value), request.seconds)
     if beside.trouble:
         undecided = GateRow(kind="formula", state="undecided", words=f"comparing it {beside.trouble}")
-        return GateFound(rows=_whole([*alone.value.rows, undecided]), notes=notes)
+        return GateOutcome(rows=_whole([*alone.value.rows, undecided]), notes=notes)
     rows = _whole([*alone.value.rows, *beside.value.rows])
-    return GateFound(rows=rows, leaves=beside.value.leaves, notes=(*notes, *beside.value.notes))
+    return GateOutcome(rows=rows, leaves=beside.value.leaves, notes=(*notes, *beside.value.notes))
 
 
 def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:

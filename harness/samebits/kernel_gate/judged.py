@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -20,49 +19,32 @@ from samebits.kernel_gate.elsewhere import Sides, at_other_magnitudes, elsewhere
 from samebits.kernel_gate.request import GateRequest
 from samebits.programs.implementations import function_named
 from samebits.schema.finding import Finding
-from samebits.schema.gate_row import GateRow, Kind
+from samebits.schema.gate_row import GateOutcome, GateRow, Kind, holds, refuted
 from samebits.user_errors import one_line
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """What was seen of a kernel beside its reference.
-
-    Args:
-        rows: one for each kind that was tried here.
-        leaves: the verdicts on outputs and gradients.
-        notes: what else to know.
-    """
-
-    rows: tuple[GateRow, ...]
-    leaves: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) -> Judged:
+def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) -> GateOutcome:
     """Compare a kernel with its reference on these inputs, on variations of them and at other sizes, until `end`."""
     reference, kernel = function_named(request.reference), function_named(request.kernel)
     try:
         text, traced = program_text(kernel, values)
     except BaseException as error:
-        return Judged(
-            rows=(GateRow(kind="aware", state="refuted", words=f"beside its reference it {one_line(error)}"),)
-        )
+        return GateOutcome(rows=(refuted("aware", f"beside its reference it {one_line(error)}"),))
     if text != alone.program:
-        return Judged(rows=(GateRow(kind="reference", state="refuted", words="another program beside its reference"),))
-    rows = [GateRow(kind="reference", state="holds", words="the same program where its reference is absent")]
+        return GateOutcome(rows=(refuted("reference", "another program beside its reference"),))
+    rows = [holds("reference", "the same program where its reference is absent")]
     form = _form(alone.types, output_types(reference, values))
     rows.append(form)
     if form.state == "refuted":
-        return Judged(rows=tuple(rows))
+        return GateOutcome(rows=tuple(rows))
     gradient = request.gradient is not False and _differentiable(reference, values)
     if gradient and not _differentiable(kernel, values):
         if request.gradient:
-            rows.append(GateRow(kind="gradient", state="refuted", words="it cannot be differentiated"))
+            rows.append(refuted("gradient", "it cannot be differentiated"))
         gradient = False
     narrow = _narrow_arithmetic(reference, traced.jaxpr, values)
     if narrow:
-        return Judged(rows=(*rows, *narrow))
+        return GateOutcome(rows=(*rows, *narrow))
     outcome = check(reference, kernel, *values, gradients=gradient, accuracy=request.accuracy)
     rows += _ruled(outcome.leaves, (reference, kernel), values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
@@ -71,14 +53,14 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
     rows += at_other_magnitudes(outcome.leaves)
     if not any(row.state == "refuted" for row in rows):
         rows += elsewhere((reference, kernel), values, request, alone, end)
-    return Judged(rows=tuple(rows), leaves=outcome.leaves, notes=(*outcome.notes, *take_notes()))
+    return GateOutcome(rows=tuple(rows), leaves=outcome.leaves, notes=(*outcome.notes, *take_notes()))
 
 
 def _form(got: Sequence[tuple[tuple[int, ...], str]], expected: Sequence[tuple[tuple[int, ...], str]]) -> GateRow:
     shown = [", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in each) for each in (got, expected)]
     if [*got] == [*expected]:
-        return GateRow(kind="form", state="holds", words=shown[0])
-    return GateRow(kind="form", state="refuted", words=f"returns {shown[0]}; expected {shown[1]}")
+        return holds("form", shown[0])
+    return refuted("form", f"returns {shown[0]}; expected {shown[1]}")
 
 
 def _differentiable(function: Callable[..., Any], values: Arguments) -> bool:
@@ -113,17 +95,17 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
             )
             continue
         kind: Kind = "gradient" if not forward else _kind(leaf, sides, values, program)
-        rows.append(GateRow(kind=kind, state="refuted", words=_said(leaf, reason), where=where or ""))
+        rows.append(refuted(kind, _said(leaf, reason), where or ""))
         break
-    refuted = {row.kind for row in rows}
+    wrong = {row.kind for row in rows}
     verdicts = sorted({leaf.ruling.verdict for leaf in leaves if leaf.place.direction != "gradient"})
     if not forward and leaves:
-        rows.append(GateRow(kind="formula", state="holds", words=f"outputs: {', '.join(verdicts)}"))
-        rows.append(GateRow(kind="independent", state="holds", words="it reads what its reference reads"))
-        rows.append(GateRow(kind="precision", state="holds", words="rounding explains what differs"))
+        rows.append(holds("formula", f"outputs: {', '.join(verdicts)}"))
+        rows.append(holds("independent", "it reads what its reference reads"))
+        rows.append(holds("precision", "rounding explains what differs"))
     gradients = sorted({leaf.ruling.verdict for leaf in leaves if leaf.place.direction == "gradient"})
-    if gradients and "gradient" not in refuted:
-        rows.append(GateRow(kind="gradient", state="holds", words=f"gradients: {', '.join(gradients)}"))
+    if gradients and "gradient" not in wrong:
+        rows.append(holds("gradient", f"gradients: {', '.join(gradients)}"))
     return rows
 
 
@@ -185,7 +167,7 @@ def _narrow_arithmetic(reference: Callable[..., Any], program: Any, values: Argu
         narrow = [var.aval.dtype for var in eqn.invars if _width(var) < least]
         if eqn.primitive.name in ARITHMETIC and narrow:
             words = f"computes with {narrow[0]} ({eqn.primitive.name}), and its reference with nothing as narrow"
-            return [GateRow(kind="precision", state="refuted", words=words, where=Step.of(eqn).place)]
+            return [refuted("precision", words, Step.of(eqn).place)]
     return []
 
 

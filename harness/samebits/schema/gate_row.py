@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from samebits.schema.finding import Finding
+
 Kind = Literal[
     "form",
     "independent",
@@ -48,3 +50,28 @@ class GateRow:
     state: GateState
     words: str
     where: str = ""
+
+
+def refuted(kind: Kind, words: str, where: str = "") -> GateRow:
+    """Return the row of a kernel that is refuted."""
+    return GateRow(kind=kind, state="refuted", words=words, where=where)
+
+
+def holds(kind: Kind, words: str) -> GateRow:
+    """Return the row of a kernel that is not."""
+    return GateRow(kind=kind, state="holds", words=words)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateOutcome:
+    """What a gate finds of a kernel.
+
+    Args:
+        rows: one for each kind of refutation that was tried, or several.
+        leaves: the verdicts on outputs and gradients, where the kernel came so far.
+        notes: what else to know.
+    """
+
+    rows: tuple[GateRow, ...]
+    leaves: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
