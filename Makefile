@@ -26,7 +26,7 @@ LIBRARIES_VENV ?= .venv-libraries
 LIBRARIES_STAMP := $(LIBRARIES_VENV)/.installed-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow shake emulate libraries dist docs lint format compile claims sizes known pictures bench clean
+.PHONY: help install check test slow shake emulate libraries dist docs lint format compile claims sizes known kernels pictures bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -102,6 +102,9 @@ sizes: $(STAMP)  ## every pair put to proof for all sizes; the table in docs/fin
 
 known: $(STAMP)  ## what is known of faults of the installed compilers, compiled and run; the table in docs/findings/
 	$(BIN)/python docs/make_known_faults.py
+
+kernels: $(STAMP)  ## public Pallas kernels put to proof, with planted faults; the table in docs/findings/
+	$(BIN)/python docs/make_kernels.py
 
 pictures: $(STAMP)  ## the pictures of README and docs, from a check made now; needs Chromium (apt-get install chromium)
 	$(BIN)/python docs/make_pictures.py
