@@ -271,7 +271,8 @@ def _redrawn(array: Any, rng: np.random.Generator, sizes: Collection[int], alike
     elif np.array_equal(np.sort(flat), np.arange(flat.size) + flat.min()):
         drawn = rng.permutation(flat)
     elif int(flat.sum()) in sizes and flat.min() >= 0:  # the sizes of groups
-        ends = np.full(flat.size - 1, flat.sum()) if alike else np.sort(rng.integers(0, flat.sum() + 1, flat.size - 1))
+        near_by = [0, flat.sum() // 2, flat.sum()]  # so that some groups are empty
+        ends = np.sort(rng.choice(near_by, flat.size - 1) if alike else rng.integers(0, flat.sum() + 1, flat.size - 1))
         drawn = np.diff(np.concatenate([[0], ends, [flat.sum()]]))
     else:
         drawn = rng.integers(flat.min(), flat.max() + 1, 1 if alike else flat.size)
