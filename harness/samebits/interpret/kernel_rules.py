@@ -76,7 +76,7 @@ def _with_context(rule: Rule, context: Any, *args: Any, **params: Any) -> Any:
     return rule(context.in_avals, *args, **params)
 
 
-def _with_choice(rule: Rule, should: Any, in_avals: Any, out_avals: Any, *args: Any, **params: Any) -> Any:
+def _with_choice(rule: Rule, _: Any, in_avals: Any, out_avals: Any, *args: Any, **params: Any) -> Any:
     return rule(in_avals, *args, **params)
 
 

@@ -126,12 +126,6 @@ _SAME = frozenset(
 )
 """Primitives that leave the number of all elements what it is."""
 
-_RULES = (
-    *("addupdate", "cond", "get", "masked_load", "masked_swap", "num_programs", "program_id", "run_scoped", "scan"),
-    *("select_n", "swap", "while"),
-)
-"""Primitives with a rule of their own, which has their name; all others are arithmetic, calls, or unknown."""
-
 _PARTS = frozenset(("slice", "dynamic_slice", "gather", "split", "dynamic_index_in_dim"))
 """Primitives that take some elements, perhaps those that were written."""
 
@@ -161,7 +155,21 @@ class KernelSteps:
         self._step = 0
         self._left = EVALUATIONS
         self._literals: dict[int, Value] = {}
-        self._rules = {name: getattr(self, f"_{name}") for name in _RULES}
+        # Primitives with a rule of their own; all others are arithmetic, calls, or unknown.
+        self._rules = {
+            "addupdate": self._addupdate,
+            "cond": self._cond,
+            "get": self._get,
+            "masked_load": self._masked_load,
+            "masked_swap": self._masked_swap,
+            "num_programs": self._num_programs,
+            "program_id": self._program_id,
+            "run_scoped": self._run_scoped,
+            "scan": self._scan,
+            "select_n": self._select_n,
+            "swap": self._swap,
+            "while": self._while,
+        }
 
     def step(self, jaxpr: Any, memories: Sequence[RefMemory], number: int, ids: Sequence[Value]) -> None:
         """Evaluate one step of the grid.

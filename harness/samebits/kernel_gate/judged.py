@@ -89,7 +89,7 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
     forward = [leaf for leaf in failing if leaf.place.direction != "gradient"]
     for leaf in forward or failing:
         reason, where = _reason(leaf), next((line.variant for line in leaf.named.lines), None)
-        if leaf.ruling.verdict in ("error", "skipped"):
+        if leaf.ruling.verdict in ("error", "skipped") and (not forward or _all_near(sides, values)):
             rows.append(
                 GateRow(kind="formula" if forward else "gradient", state="undecided", words=_said(leaf, reason))
             )
