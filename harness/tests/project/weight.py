@@ -54,7 +54,7 @@ WEIGHTS: Mapping[str, Weight] = {
 }
 """By room; the modules beside the rooms are one of them."""
 
-CORE_FILES, CORE_LINES = 192, 42_260  # Pallas kernels, their memory and copies, rows of the gate
+CORE_FILES, CORE_LINES = 192, 42_280  # Pallas kernels, their memory and copies, rows of the gate
 PACKAGE_FILES, PACKAGE_LINES = 471, 101_000  # the memory and the copies of kernels, and the gate
 
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
