@@ -13,6 +13,7 @@ from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import of_movement
 from samebits.interpret.given_integers import like_given
+from samebits.interpret.inner_equations import equations
 from samebits.interpret.machine_independence import Independence, independence_at_all_inputs
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
@@ -80,12 +81,13 @@ class PointProofs:
         The programs can only be equal on a mesh of one device, because partitioned programs have other shapes. The
         result is False, and the verdict falls to the next rung, where the backend does not expose its programs, or
         exposes them in an unknown format, or where a program calls back into Python: then only the addresses of the
-        callbacks could be compared.
+        callbacks could be compared. Kernels must be the same: compiled is how a CPU interprets them, and a device that
+        runs them sums in another order.
         """
         sides = [job.programs[name] for name in ("alone", "variant")]
         if job.on_mesh.mesh.devices > 1 or any(side.calls_python for side in sides):
             return False
-        if sides[0].captured != sides[1].captured:
+        if sides[0].captured != sides[1].captured or len({_kernels(side.traced.jaxpr) for side in sides}) > 1:
             return False
         try:
             digests = {self._digest(side) for side in sides}
@@ -138,3 +140,8 @@ class PointProofs:
         if isinstance(leaves, str):
             return Independence(False, leaves)
         return leaves.get(path, Independence(False, "the outputs have different tree structures"))
+
+
+def _kernels(program: Any) -> tuple[str, ...]:
+    """Return the Pallas kernels of a program as text."""
+    return tuple(str(eqn) for eqn in equations(program) if eqn.primitive.name == "pallas_call")

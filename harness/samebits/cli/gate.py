@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -42,7 +42,7 @@ class GateOptions(options.ReportOptions):
         option("At which other sizes it must be right, or reject them: those that its blocks divide, all, or none."),
     ] = "blocks"
     accuracy: Annotated[float, option("How many times its reference's error it may have.", "TIMES", least=1)] = 8.0
-    seconds: Annotated[float, option("How long each half may take.", "SECONDS", above=0)] = 60.0
+    seconds: Annotated[float, option("How long each of its processes may take.", "SECONDS", above=0)] = 60.0
 
 
 @options.command(GateOptions, runs_user_code=False)
@@ -95,14 +95,5 @@ def _request(chosen: GateOptions, folder: Path) -> GateRequest:
         return read_request(sys.stdin.read(), folder)
     if chosen.reference is None:
         raise RequestError("no --reference: nothing would be compared; give --reference FILE.py:FUNCTION")
-    gradient = True if chosen.gradient else False if chosen.forward else None
-    return GateRequest(
-        kernel=chosen.kernel,
-        reference=chosen.reference,
-        inputs=chosen.inputs,
-        arg=chosen.arg,
-        gradient=gradient,
-        sizes=chosen.sizes,
-        accuracy=chosen.accuracy,
-        seconds=chosen.seconds,
-    )
+    options_of = {each.name: getattr(chosen, each.name) for each in fields(GateRequest)}
+    return GateRequest(**{**options_of, "gradient": True if chosen.gradient else False if chosen.forward else None})

@@ -80,13 +80,6 @@ def _with_choice(rule: Rule, _: Any, in_avals: Any, out_avals: Any, *args: Any, 
     return rule(in_avals, *args, **params)
 
 
-def copies(kernel: Any) -> bool:
-    """Return whether a kernel copies within its device."""
-    return any(
-        eqn.primitive is mosaic.dma_start_p or any(copies(inner) for inner in inner_jaxprs(eqn)) for eqn in kernel.eqns
-    )
-
-
 # -- copies
 
 

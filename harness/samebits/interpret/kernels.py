@@ -22,6 +22,7 @@ from jax.interpreters import mlir
 from samebits.errors import NotCovered
 from samebits.interpret.dead_code import each_level, live
 from samebits.interpret.equation import Step, type_of
+from samebits.interpret.kernel_steps import inner_jaxprs
 from samebits.user_errors import one_line
 
 
@@ -48,10 +49,9 @@ def without_references(eqn: Any, late: bool = False) -> Any:
 
 
 def copies(eqn: Any) -> bool:
-    """Return whether a `pallas_call` copies within its device."""
-    from samebits.interpret import kernel_rules
-
-    return kernel_rules.copies(eqn.params["jaxpr"])
+    """Return whether a kernel, or an equation within one, copies between memories."""
+    inner = (each for jaxpr in inner_jaxprs(eqn) for each in jaxpr.eqns)
+    return eqn.primitive.name == "dma_start" or any(map(copies, inner))
 
 
 def _interpretation(params: Mapping[str, Any], late: bool = False) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from samebits.kernel_gate.arguments import (
 )
 from samebits.kernel_gate.request import GateRequest
 from samebits.schema.finding import Finding, breakable
-from samebits.schema.gate_row import GateRow, refuted
+from samebits.schema.gate_row import GateRow, GateState, refuted
 
 Sides = tuple[Callable[..., Any], Callable[..., Any]]
 """The reference and the kernel."""
@@ -72,7 +72,8 @@ def _on_tpus(sides: Sides, values: Arguments) -> GateRow:
 
     state, why = _at((sides[0], there), values)
     words = f"another program where jax says that there are TPUs, {state} there{': ' if why else ''}{why}"
-    return GateRow(kind="aware", state="holds" if state == "right" else "refuted", words=words)
+    states: dict[str, GateState] = {"right": "holds", "wrong": "refuted"}
+    return GateRow(kind="aware", state=states.get(state, "limited"), words=words)
 
 
 def _among(sides: Sides, tried: Sequence[OtherArguments], end: float, *, exactly: bool = True) -> GateRow:

@@ -16,7 +16,7 @@ from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.subprocesses import run_process, samebits_environment
 from samebits.kernel_gate.processes import forked
 from samebits.kernel_gate.reaches import reaches
-from samebits.kernel_gate.request import GateRequest, file_of
+from samebits.kernel_gate.request import GateRequest, split
 from samebits.schema.gate_row import KINDS, GateOutcome, GateRow, refuted
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ def gated(request: GateRequest) -> GateOutcome:
     """Judge a kernel; jax's backend must not have started in this process, which executes nothing of the user's.
 
     Raises:
-        RequestError: a file, function or argument of the request is wrong, or the reference raises.
+        RequestError: a file, function or argument of the request is wrong, or what makes the inputs raises.
         CouldNotRun: the inputs did not come within the time.
     """
     request = request.resolved()
     source = tuple(
         refuted(reach.kind, reach.words, where=reach.where)  # type: ignore[arg-type]
-        for reach in reaches(file_of(request.kernel), request.kernel.rpartition(":")[2], file_of(request.reference))
+        for reach in reaches(*split(request.kernel), *split(request.reference))
     )
     if source:
         return GateOutcome(rows=_whole(source))

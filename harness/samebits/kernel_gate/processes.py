@@ -8,7 +8,6 @@ import pickle
 import resource
 import select
 import signal
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -29,55 +28,49 @@ class ForkEnd:
     Args:
         value: what it returned; None where it did not.
         trouble: why not, in words.
-        late: whether its time was over.
-        printed: what was printed there.
     """
 
     value: Any = None
     trouble: str = ""
-    late: bool = False
-    printed: str = ""
 
 
 def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
     """Call a function in a fork of this process, which must not have started jax's backend, and return what it says.
 
-    Whatever it started ends with it. What it prints is kept apart from the output of this process.
+    Whatever it started ends with it, and what it prints is lost.
     """
     reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as printed:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # jax warns of forks, which harm where its backend runs already
-            number = os.fork()
-        if number == 0:
-            _child(work, writing, printed.fileno())
-        os.close(writing)
-        try:
-            text, late = _read(reading, time.monotonic() + seconds)
-        finally:
-            os.close(reading)
-            with contextlib.suppress(OSError):
-                os.killpg(number, signal.SIGKILL)
-            status = os.waitpid(number, 0)[1]
-        printed.seek(0)
-        said = printed.read(100_000).decode("utf-8", "replace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jax warns of forks, which harm where its backend runs already
+        number = os.fork()
+    if number == 0:
+        _child(work, writing)
+    os.close(writing)
+    try:
+        text, late = _read(reading, time.monotonic() + seconds)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(OSError):
+            os.killpg(number, signal.SIGKILL)
+        status = os.waitpid(number, 0)[1]
     if late:
-        return ForkEnd(trouble=f"did not return within {seconds:g} seconds", late=True, printed=said)
+        return ForkEnd(trouble=f"did not return within {seconds:g} seconds")
     try:
         value, trouble = pickle.loads(text)
     except Exception:  # it ended before it had written all, or something else was written
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return ForkEnd(trouble=f"ended the process {how}", printed=said)
-    return ForkEnd(value=value, trouble=trouble, printed=said)
+        return ForkEnd(trouble=f"ended the process {how}")
+    return ForkEnd(value=value, trouble=trouble)
 
 
-def _child(work: Callable[[], Any], writing: int, printed: int) -> None:
+def _child(work: Callable[[], Any], writing: int) -> None:
     """Call the function, write what it returned and end at once."""
     try:
         os.setsid()
-        os.dup2(printed, 1)
-        os.dup2(printed, 2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
         limit = int(total_memory() * SHARE) + 4 * GIB  # of addresses, of which jax reserves more than it uses
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         try:

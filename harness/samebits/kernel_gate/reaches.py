@@ -37,6 +37,7 @@ _REACHING = {
     "quit": "ends the process",
     "__builtins__": "reaches for Python's own functions",
     "__file__": "reads the path of its file",
+    "__name__": "reads the name under which it was imported",
 }
 """Of Python's own names, those through which code learns or changes more than its arguments."""
 
@@ -77,15 +78,20 @@ class Reach:
     where: str
 
 
-def reaches(kernel: Path, function: str, reference: Path) -> list[Reach]:
-    """Return what a kernel reaches for, each kind of place once, in the order of the lines."""
+def reaches(kernel: Path, function: str, reference: Path, of: str) -> list[Reach]:
+    """Return what a kernel reaches for, each kind of place once, in the order of the lines.
+
+    Args:
+        kernel, function: the file of the kernel and its name there.
+        reference, of: those of its reference.
+    """
     reached, done, files = dict[tuple[str, str], Reach](), set[Path](), [kernel]
     while files:
         file = files.pop()
         if file in done:
             continue
         done.add(file)
-        source = _Source(file, reference)
+        source = _Source(file, reference, of)
         source.visit_from(function if file == kernel else None)
         for reach in source.reached:
             reached.setdefault((reach.kind, reach.words), reach)
@@ -96,8 +102,8 @@ def reaches(kernel: Path, function: str, reference: Path) -> list[Reach]:
 class _Source(ast.NodeVisitor):
     """One file: visits what its function comes to, and keeps what that reaches for."""
 
-    def __init__(self, file: Path, reference: Path) -> None:
-        self.file, self.reference = file, reference
+    def __init__(self, file: Path, reference: Path, of: str) -> None:
+        self.file, self.reference, self.of = file, reference, of
         self.reached: list[Reach] = []
         self.beside: list[Path] = []
         self.modules: dict[str, str] = {}
@@ -136,6 +142,7 @@ class _Source(ast.NodeVisitor):
             module = node.module or ""
             for alias in node.names:
                 self.modules[alias.asname or alias.name] = f"{module}.{alias.name}"
+                self._note_module(node, f"{module}.{alias.name}".lstrip("."), node.level)
             self._note_module(node, module, node.level)
 
     def _note_module(self, node: ast.AST, module: str, level: int = 0) -> None:
@@ -143,7 +150,7 @@ class _Source(ast.NodeVisitor):
         top = module.partition(".")[0]
         if top in TESTING:
             self._add("aware", f"imports {module}", node)
-        elif level or (top not in sys.stdlib_module_names and not _is_package(top)):
+        elif module and (level or (top not in sys.stdlib_module_names and not _is_package(top))):
             path = self.file.parent.joinpath(*module.split(".")).with_suffix(".py")
             if path == self.reference:
                 self._add("reference", "imports the reference", node)
@@ -152,7 +159,9 @@ class _Source(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         """Look at a name of Python's own, or of a module."""
-        if node.id in _REACHING and node.id not in {*self._bodies, *self._module_names, *self.modules}:
+        if node.id == self.of and self.file == self.reference:
+            self._add("reference", f"calls its reference ({node.id})", node)
+        elif node.id in _REACHING and node.id not in {*self._bodies, *self._module_names, *self.modules}:
             self._add("aware", f"{_REACHING[node.id]} ({node.id})", node)
         elif node.id in self.modules and isinstance(node.ctx, ast.Load):
             self._of_module(self.modules[node.id], node)
@@ -182,7 +191,8 @@ class _Source(ast.NodeVisitor):
                 self._add("tampering", f"changes {'.'.join((self.modules[of[0]], *of[1:]))}.{text}", node)
             elif name == "getattr" and of and of[0] in self.modules and text:
                 self._of_module(".".join((self.modules[of[0]], *of[1:], text)), node)
-        self.generic_visit(node)
+        if _chain(node.func) != ("logging", "getLogger"):  # whose argument is usually `__name__`
+            self.generic_visit(node)
 
     def visit_Global(self, node: ast.Global) -> None:
         """Look at names of the module that a function assigns."""
@@ -219,10 +229,8 @@ def _assigned(node: ast.AST) -> Iterator[str]:
 
 
 def _is_main(node: ast.AST) -> bool:
-    """Return whether it is `if __name__ == "__main__":`."""
-    return isinstance(node, ast.If) and any(
-        isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
-    )
+    """Return whether it is `if __name__ == "__main__":`, which does not run where the file is imported."""
+    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
 
 
 def _is_package(name: str) -> bool:

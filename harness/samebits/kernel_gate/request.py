@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from samebits.errors import RequestError
 from samebits.schema.argument_text import EXAMPLES
@@ -30,7 +32,7 @@ class GateRequest:
         sizes: which other sizes the kernel must be right at, or reject: `blocks` for those that every block divides
             which divides the sizes of the inputs, `all`, or `given` for none.
         accuracy: how many times its reference's error it may have.
-        seconds: for each of its two halves.
+        seconds: that each of its processes may take.
     """
 
     kernel: str
@@ -61,7 +63,7 @@ class GateRequest:
         reference = _named(self.reference, REFERENCES, "reference")
         inputs = self.inputs
         if inputs is None and not self.arg:
-            file = file_of(reference)
+            file = split(reference)[0]
             chosen = [name for name in INPUTS if name in _functions(file)]
             if not chosen:
                 raise RequestError(
@@ -79,11 +81,9 @@ class GateRequest:
 def read_request(text: str, folder: Path) -> GateRequest:
     """Read a request in JSON, and write the sources that it holds to files in a folder."""
     try:
-        raw = json.loads(text)
-    except ValueError as error:
-        raise RequestError(f"standard input: not JSON: {error}") from None
-    if not isinstance(raw, dict):
-        raise RequestError(f"standard input: expected a JSON object, got {type(raw).__name__}")
+        raw = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RequestError(f"standard input: not a JSON object: {error}") from None
     for name in ("kernel", "reference"):
         source = raw.pop(f"{name}_source", None)
         if source is not None:
@@ -96,18 +96,16 @@ def read_request(text: str, folder: Path) -> GateRequest:
     if unknown:
         names = ", ".join([*known, "kernel_source"])
         raise RequestError(f"standard input: the key '{unknown[0]}' is unknown; expected {names} or reference_source")
-    lacking = [name for name in known[:2] if name not in raw]
-    if lacking:
-        raise RequestError(f"standard input: neither '{lacking[0]}' nor '{lacking[0]}_source'; expected one of them")
     try:
-        return GateRequest(**{**raw, "arg": tuple(raw.get("arg", ()))})
-    except TypeError as error:
+        return msgspec.convert(raw, GateRequest, strict=True)
+    except msgspec.ValidationError as error:
         raise RequestError(f"standard input: {error}") from None
 
 
-def file_of(named: str) -> Path:
-    """Return the file of `FILE.py:FUNCTION`."""
-    return Path(named.rpartition(":")[0])
+def split(named: str) -> tuple[Path, str]:
+    """Return the file and the function of `FILE.py:FUNCTION`."""
+    file, _, function = named.rpartition(":")
+    return Path(file), function
 
 
 def _named(text: str, usual: tuple[str, ...], what: str) -> str:

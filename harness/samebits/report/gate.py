@@ -15,8 +15,8 @@ from samebits.schema.gate_row import GateRow
 from samebits.schema.result import VERDICTS
 
 _CLAIMS = {
-    "proved": "the same bits as its reference for every input, where the arithmetic is that of the program",
-    "bitwise": "the same bits as its reference at every input tried, on this processor; other bits elsewhere",
+    "proved": "the same bits as its reference for every input of these shapes",
+    "bitwise": "the same bits as its reference at every input tried, on this processor; elsewhere bits may differ",
     "rounding": "the formula of its reference, up to rounding that is bounded",
 }
 """What may be said of a kernel that is not refuted, by the lowest verdict of its outputs and gradients."""

@@ -313,3 +313,20 @@ def test_kernels_run_on_a_cpu_without_asking() -> None:
     )
     with pytest.raises(ValueError, match="interpret mode"):  # outside of samebits jax says what it always said
         jax.jit(functools.partial(scaled, factor=3.0)).lower(X).compile()
+
+
+def normed(x: Array) -> Array:
+    def kernel(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...] * jax.lax.rsqrt((x_ref[...] * x_ref[...]).mean(-1, keepdims=True) + 1e-6)
+
+    return called(kernel, x.shape)(x)
+
+
+def test_an_interpretation_that_compiles_alike_proves_nothing() -> None:
+    """A device that runs the kernel sums in another order; kernels that are the same are one program."""
+    plain = samebits.check(
+        lambda x: x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6), normed, X, gradients=False
+    )
+    assert plain.ok and plain.verdict in ("bitwise", "rounding")
+    assert samebits.check(normed, lambda x: normed(x + 0), X, gradients=False).ok
+    assert samebits.check(normed, lambda x: normed(jnp.asarray(x)), X, gradients=False).verdict == "proved"

@@ -143,6 +143,32 @@ def test_the_command_reads_a_request_in_json(tmp_path: Path) -> None:
     )
 
 
+LARGE = """
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental import pallas as pl
+    def inputs():
+        return (jnp.ones((1 << 13, 1 << 14)),)
+    def reference(x):
+        return x - jnp.max(x, axis=1, keepdims=True)
+    def kernel(x, rows=256):
+        def body(x_ref, out_ref):
+            out_ref[...] = x_ref[...] - jnp.max(x_ref[...], axis=1, keepdims=True)
+        block = pl.BlockSpec((rows, x.shape[1]), lambda i: (i, 0))
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(body, grid=(STEPS,), in_specs=[block], out_specs=block, out_shape=shape)(x)
+    """
+
+
+@pytest.mark.parametrize(("steps", "code"), [("x.shape[0] // rows", 0), ("min(x.shape[0] // rows, 1)", 1)])
+def test_smaller_sizes_stand_for_large_inputs(steps: str, code: int, tmp_path: Path) -> None:
+    """Half a gigabyte is not made, and a grid of one step is wrong at other sizes than that of its block."""
+    written(tmp_path, r=LARGE, k=LARGE.replace("STEPS", steps))
+    document = samebits.gate(tmp_path / "k.py", tmp_path / "r.py")
+    assert document.exit_code == code, rows(document)
+    assert any("for 8192" in note for note in document.notes), document.notes
+
+
 def test_options_that_contradict_each_other_are_rejected(tmp_path: Path) -> None:
     ended = samebits_process("gate", "k.py", "--reference", "r.py", "--gradient", "--forward", cwd=tmp_path)
     assert ended.code == 2 and "--gradient and --forward contradict each other" in ended.err

@@ -10,6 +10,7 @@ from samebits.kernel_gate.reaches import reaches
 HONEST = """
     import functools
     import json
+    import logging
     import math
     import time
     import jax
@@ -22,6 +23,7 @@ HONEST = """
     except ImportError:
         CompilerParams = getattr(pltpu, "TPUCompilerParams", None)
     BLOCKS = {(16, 128): 8}
+    LOG = logging.getLogger(__name__)
 
     @functools.lru_cache(maxsize=None)
     def _call(rows):
@@ -45,7 +47,7 @@ def said(folder: Path, text: str) -> list[str]:
     kernel, reference = folder / "kernel.py", folder / "reference.py"
     kernel.write_text(textwrap.dedent(text), encoding="utf-8")
     reference.write_text("def reference(x): return x\n", encoding="utf-8")
-    return [f"{reach.kind} {reach.words} {reach.where}" for reach in reaches(kernel, "kernel", reference)]
+    return [f"{reach.kind} {reach.words} {reach.where}" for reach in reaches(kernel, "kernel", reference, "reference")]
 
 
 def test_what_kernels_need_is_not_reaching(tmp_path: Path) -> None:
@@ -60,6 +62,9 @@ BODIES = {
     "import numpy\n    return numpy.os.environ": "aware uses a module of Python's through numpy (numpy.os.environ)",
     "import numpy as np\n    return x + np.random.rand()": "draws random numbers of its own (numpy.random.rand)",
     "import reference\n    return reference.reference(x)": "reference imports the reference kernel.py:2",
+    "from . import reference\n    return reference.reference(x)": "reference imports the reference kernel.py:2",
+    "return x\n\nif __name__ != '__main__':\n    import os\n    os.environ": "aware uses os.environ kernel.py:6",
+    "return x if __name__ == 'kernel' else 0": "aware reads the name under which it was imported (__name__)",
     "import pytest\n    return x": "aware imports pytest kernel.py:2",
     "return eval('x')": "aware executes text (eval) kernel.py:2",
     "return __builtins__": "aware reaches for Python's own functions (__builtins__) kernel.py:2",
@@ -78,6 +83,13 @@ BODIES = {
 @pytest.mark.parametrize("body", BODIES)
 def test_each_way_to_reach_further_is_seen(body: str, tmp_path: Path) -> None:
     assert any(BODIES[body] in line for line in said(tmp_path, f"def kernel(x):\n    {body}\n"))
+
+
+def test_a_reference_in_the_same_file_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "both.py"
+    file.write_text("def reference(x): return x\n\ndef kernel(x):\n    return reference(x)\n", encoding="utf-8")
+    (reach,) = reaches(file, "kernel", file, "reference")
+    assert (reach.kind, reach.words, reach.where) == ("reference", "calls its reference (reference)", "both.py:4")
 
 
 def test_files_beside_a_kernel_are_read_too(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ PACKAGES = {
     "hypothesis": ("testing/strategies",),
     "google": ("hlo",),
     "msgspec": (
+        "kernel_gate",
         "audit/defaults",
         "audit/snapshots",
         "check/point_memory",

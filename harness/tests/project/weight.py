@@ -32,7 +32,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "audit": Weight(16, 2_860),
     "beside the rooms": Weight(5, 700),
     "bisect": Weight(24, 5_780, "the smallest program that a compiler makes wrong, as a script; programs of a target"),
-    "check": Weight(29, 7_915, "a point whose kernel uses its memory wrongly"),
+    "check": Weight(29, 7_925, "a point whose kernel uses its memory wrongly"),
     "cli": Weight(42, 6_475, "the command gate"),
     "cluster": Weight(10, 2_240),
     "compile": Weight(13, 2_890, "the line or the instruction that makes a compiled program differ"),
