@@ -29,7 +29,7 @@ ROOMS = (
     Room(
         "training", ("train",), "`train`, `golden`, what else runs a model and what opens documents (`report`, `diff`)"
     ),
-    Room("several hosts", ("cluster",), "`--ray`, `--distributed` and `launch`"),
+    Room("several hosts", ("cluster",), "`--ray`, `--distributed` and `run launch`"),
     Room("documents", ("audit.claims", "audit.guide", "audit.defaults"), "`audit claims`, `advise` and `defaults`"),
 )
 """No module of the core imports one of these; it asks `door` for what it needs at that moment."""

@@ -18,10 +18,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 COMMANDS = OnDemand(
     *("accept", "bisect", "cache", "check", "compare", "diff", "gate", "golden"),
-    *("launch", "new", "prove", "report", "train"),
+    *("new", "prove", "report", "train"),
     compile="compile:compile_",
     list="list:list_pairs",
-    merge="check:merge",
 )
 
 
@@ -33,7 +32,10 @@ FORMER = {
 }
 """By its name, what does the same today."""
 
-RENAMED = {name: ("audit", name) for name in ("advise", "claims", "defaults", "faults")}
+GROUPS = {"audit": ("advise", "claims", "defaults", "faults"), "run": ("launch", "merge")}
+"""By group, the commands that were at the top."""
+
+RENAMED = {name: (group, name) for group, names in GROUPS.items() for name in names}
 """By its former name, the words of a command."""
 
 
@@ -62,9 +64,11 @@ def main() -> None:
     """
 
 
-AUDITS = ("advise", "claims", "defaults", "faults")
-
-
-@main.group(commands=OnDemand(**{name: f"audit:{name}" for name in AUDITS}))
+@main.group(commands=OnDemand(**{name: f"audit:{name}" for name in GROUPS["audit"]}))
 def audit() -> None:
     """Check what others rely on: claims of documents, defaults, published figures, and the checks themselves."""
+
+
+@main.group(commands=OnDemand("launch", merge="check:merge"))
+def run() -> None:
+    """Start one run in several processes, and join the documents of its parts."""

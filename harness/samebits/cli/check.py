@@ -41,7 +41,7 @@ class CheckOptions(
     shard: Annotated[
         str | None,
         option(
-            "Only part K of N, with about as many items as the others; `samebits merge` joins the documents.",
+            "Only part K of N, with about as many items as the others; `samebits run merge` joins the documents.",
             "K/N",
         ),
     ] = None
@@ -99,7 +99,7 @@ def check(chosen: CheckOptions) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeOptions(options.ContinuousIntegration, options.ReportOptions):
-    """The options of `samebits merge`."""
+    """The options of `samebits run merge`."""
 
     files: Annotated[tuple[Path, ...], argument("FILE...")]
     no_skips: Annotated[bool, option("Fail where a mesh did not fit, instead of skipping it.")] = False

@@ -1,4 +1,4 @@
-"""`samebits launch`: the processes of one command on this machine."""
+"""`samebits run launch`: the processes of one command on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samebits.cli.declared import argument, option, record_of
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """The options of `samebits launch`."""
+    """The options of `samebits run launch`."""
 
     processes: Annotated[int, option("Number of processes.", "N", "-n --processes", least=1)] = 2
     devices: Annotated[int, option("CPU devices per process.", "N", least=1)] = 4
@@ -29,7 +29,7 @@ class LaunchOptions:
 def launch(chosen: LaunchOptions) -> int:
     """Run check, train or pytest in several processes on this machine, with meshes that span them.
 
-    To test multi-host runs on one machine: `samebits launch -n 2 --devices 4 -- check rms_norm`. Collectives use gloo.
+    To test multi-host runs on one machine: `samebits run launch -n 2 --devices 4 -- check rms_norm`; with gloo.
     The exit code is that of process 0, or 3 if a process crashes or hangs (then all are killed), or if the processes
     end with different codes.
     """

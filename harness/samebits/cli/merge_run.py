@@ -1,4 +1,4 @@
-"""The work of `samebits merge`: shards come in, the document of the whole goes out. Imports jax."""
+"""The work of `samebits run merge`: shards come in, the document of the whole goes out. Imports jax."""
 
 from __future__ import annotations
 

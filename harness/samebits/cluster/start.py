@@ -213,7 +213,7 @@ def _initialize(request: DistributedRequest, limit: int) -> None:
             raise RequestError(
                 f"--distributed: jax.distributed detects no launcher here ({why}){_missing_in_a_pod()}; "
                 "start under Slurm, Open MPI, Kubernetes or on a Cloud TPU, or give --coordinator HOST:PORT "
-                "--process-id I --num-processes N; on one machine: samebits launch -n 2 -- check ..."
+                "--process-id I --num-processes N; on one machine: samebits run launch -n 2 -- check ..."
             ) from None
         raise RequestError(
             f"process {request.process_id} of {request.num_processes} does not reach the others by the coordinator "

@@ -101,4 +101,4 @@ def replay_together(text: str, processes: int) -> str:
     settings, _, words = text.partition("samebits ")
     if jax.default_backend() != "cpu":
         return f"{settings}samebits {words} --distributed"
-    return f"{settings}samebits launch -n {processes} --devices {jax.local_device_count()} -- {words}"
+    return f"{settings}samebits run launch -n {processes} --devices {jax.local_device_count()} -- {words}"

@@ -40,7 +40,7 @@ def read_any_document(path: Path) -> object:
 def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, object]]:
     """Return documents for one page: the shards of a check become one document, and all others stay as they are.
 
-    Contracts are not audited and snapshots not compared, which needs the declarations: `samebits merge` does both.
+    Contracts are not audited and snapshots not compared, which needs the declarations: `samebits run merge` does both.
 
     Returns:
         The documents, each with the name of its source.

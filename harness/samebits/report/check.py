@@ -82,7 +82,7 @@ class Document(CommandDocument):
         results: in the order of the plan, however many workers ran it.
         problems: pairs that could not be checked, and what else is wrong with a declaration.
         request: what was asked for: names of pairs, filters and effort.
-        shard: such as `3/8`, of a part that `samebits merge` joins; None for the whole.
+        shard: such as `3/8`, of a part that `samebits run merge` joins; None for the whole.
         snapshot: how the results stand to the accepted verdicts of this environment.
         no_skips: whether a skipped result fails the run (`--no-skips`).
         shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.

@@ -77,7 +77,7 @@ def test_a_file_that_is_no_document(documents: tuple[Path, Path], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "words", [("diff", "a", "b"), ("merge", "a", "b"), ("train", "--beside", "a")], ids=lambda w: w[0]
+    "words", [("diff", "a", "b"), ("run", "merge", "a", "b"), ("train", "--beside", "a")], ids=lambda w: w[0]
 )
 def test_a_document_is_not_replaced_by_the_report(words: tuple[str, ...], tmp_path: Path) -> None:
     for name in ("a", "b"):

@@ -78,7 +78,7 @@ def _files(tree: Path, *names: str) -> list[Path]:
 
 
 def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) -> None:
-    merged = samebits("merge", *_files(tree, "3", "1", "2"), "--root", tree, "--json", tmp_path / "merged.json")
+    merged = samebits("run", "merge", *_files(tree, "3", "1", "2"), "--root", tree, "--json", tmp_path / "merged.json")
     assert merged.code == 1
     whole = _without_times(tree / "whole.json")
     assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 24
@@ -97,7 +97,7 @@ def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path)
 
 
 def test_the_merged_document_is_of_the_last_shard(tree: Path, tmp_path: Path) -> None:
-    samebits("merge", *_files(tree, "1", "2", "3"), "--root", tree, "--json", tmp_path / "merged.json")
+    samebits("run", "merge", *_files(tree, "1", "2", "3"), "--root", tree, "--json", tmp_path / "merged.json")
     shards = [json.loads(file.read_text())["written"] for file in _files(tree, "1", "2", "3")]
     merged = json.loads((tmp_path / "merged.json").read_text())["written"]
     assert merged in shards and merged["time"] == max(shard["time"] for shard in shards)
@@ -114,7 +114,7 @@ def test_a_journal_stands_for_its_document(tree: Path, tmp_path: Path) -> None:
     journal = tmp_path / "two.journal"
     samebits("check", "--root", tree, "--shard", "2/3", "--journal", journal)
     files = [*_files(tree, "1", "3"), journal]
-    assert samebits("merge", *files, "--root", tree, "--json", tmp_path / "merged.json").code == 1
+    assert samebits("run", "merge", *files, "--root", tree, "--json", tmp_path / "merged.json").code == 1
     assert _without_times(tmp_path / "merged.json") == _without_times(tree / "whole.json")
 
 
@@ -123,7 +123,7 @@ def test_a_missing_shard_is_not_green(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "suites" / "test_twice.py").write_text((tree / "suites" / "test_twice.py").read_text())
     one = tmp_path / "one.json"
     assert samebits("check", "--root", tmp_path, "--shard", "1/2", "--json", one).code == 0
-    merged = samebits("merge", one, "--root", tmp_path)
+    merged = samebits("run", "merge", one, "--root", tmp_path)
     assert merged.code == 3
     assert merged.lines[0] == "samebits: pair '*': shard 2/2 is missing; give its document too"
     assert "points have no result, the first twice/" in merged.lines[1]
@@ -137,17 +137,17 @@ def test_a_shard_without_points_passes(tree: Path, tmp_path: Path) -> None:
     assert [end.code for end in ended] == [0, 0]
     assert [len(flat_rows(json.loads(part.read_text()))) for part in parts] == [2, 0]
     assert "shard 2/2 has no points of this request; " in ended[1].out.splitlines()[-1]
-    assert samebits("merge", *parts, "--root", tree).code == 0
-    assert samebits("merge", parts[1], "--root", tree).code == 3
+    assert samebits("run", "merge", *parts, "--root", tree).code == 0
+    assert samebits("run", "merge", parts[1], "--root", tree).code == 3
     empty = json.loads(parts[1].read_text())
     parts[0].write_text(json.dumps({**empty, "shard": "1/2"}))
-    assert samebits("merge", *parts, "--root", tree).code == 3, "nothing was compared"
+    assert samebits("run", "merge", *parts, "--root", tree).code == 3, "nothing was compared"
 
 
 def test_many_missing_shards_are_one_line(tree: Path, tmp_path: Path) -> None:
     document = json.loads((tree / "1.json").read_text())
     (tmp_path / "one.json").write_text(json.dumps({**document, "shard": "1/100000"}))
-    merged = samebits("merge", tmp_path / "one.json", "--root", tree)
+    merged = samebits("run", "merge", tmp_path / "one.json", "--root", tree)
     listed = ", ".join(f"{number}/100000" for number in range(2, 7))
     assert merged.lines[0] == (
         f"samebits: pair '*': shards {listed} and 99994 more are missing; give their documents too"
@@ -165,7 +165,7 @@ def test_many_missing_shards_are_one_line(tree: Path, tmp_path: Path) -> None:
 def test_a_document_that_was_edited(tree: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     document = json.loads((tree / "1.json").read_text())
     (tmp_path / "odd.json").write_text(json.dumps({**document, **changed}))
-    merged = samebits("merge", tmp_path / "odd.json", "--root", tree)
+    merged = samebits("run", "merge", tmp_path / "odd.json", "--root", tree)
     assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0]
 
 
@@ -177,7 +177,7 @@ def test_shards_of_a_weaker_contract(tree: Path, tmp_path: Path) -> None:
     for name, factor in (("twice", 2), ("wrong", 3)):
         text = _declared(name, factor, strict if name == "twice" else PAIR)
         (suites / f"test_{name}.py").write_text(text)
-    merged = samebits("merge", *_files(tree, "1", "2", "3"), "--root", tmp_path)
+    merged = samebits("run", "merge", *_files(tree, "1", "2", "3"), "--root", tmp_path)
     said = [line for line in merged.lines if "another declaration" in line]
     assert said == [
         f"samebits: pair 'twice': {tree}/1.json holds 'out' of 'plain' against 'rounding', and the declaration here "
@@ -196,7 +196,7 @@ def test_a_row_that_was_edited(tree: Path, tmp_path: Path, verdict: str | None) 
     else:
         row["ruling"]["verdict"] = verdict
     (tmp_path / "1.json").write_text(json.dumps(document))
-    merged = samebits("merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
+    merged = samebits("run", "merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
     assert merged.code == 1, "a pair of this tree is wrong, which goes before"
     at = row["place"]
     place = f"'{at['leaf']}' of '{at['variant']}' on {at['mesh']}, {at['direction']}"
@@ -207,7 +207,7 @@ def test_uncommitted_changes_are_noted(tree: Path, tmp_path: Path) -> None:
     document = json.loads((tree / "1.json").read_text())
     written = {"time": "2026-01-01T00:00:00Z", "commit": "a" * 40, "dirty": True}
     (tmp_path / "1.json").write_text(json.dumps({**document, "written": written}))
-    merged = samebits("merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
+    merged = samebits("run", "merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
     assert f"{tmp_path}/1.json was checked with uncommitted changes, which its commit does not have" in merged.out
 
 
@@ -217,7 +217,7 @@ def test_shards_of_two_commits(tree: Path, tmp_path: Path) -> None:
         document = json.loads((tree / f"{name}.json").read_text())
         written = {**(document["written"] or {"time": "2026-01-01T00:00:00Z", "dirty": False}), "commit": commit}
         (tmp_path / f"{name}.json").write_text(json.dumps({**document, "written": written}))
-    merged = samebits("merge", *(tmp_path / f"{name}.json" for name in "123"), "--root", tree)
+    merged = samebits("run", "merge", *(tmp_path / f"{name}.json" for name in "123"), "--root", tree)
     assert merged.code == 2 and merged.lines == [
         f"samebits: {tmp_path}/1.json was checked at commit aaaaaaaaaaaa, and {tmp_path}/2.json at bbbbbbbbbbbb: their "
         "results are of different code; run all shards at one commit"
@@ -238,14 +238,14 @@ def test_a_journal_is_of_the_commit_at_which_it_was_written(tmp_path: Path) -> N
             check = ("check", "--root", tmp_path, "--case", "of8", "--dtype", "float32")
             assert samebits(*check, "--journal", journal).code == 0
             samebits(*check, "--shard", "1/2", "--json", tmp_path / ".git" / "half.json")
-    assert samebits("merge", journal, "--root", tmp_path, "--json", merged).code == 0
+    assert samebits("run", "merge", journal, "--root", tmp_path, "--json", merged).code == 0
     written = json.loads(merged.read_text())["written"]
     assert (written["commit"], written["dirty"]) == (commits[0], False)
     later = tmp_path / ".git" / "later.journal"
     samebits(*check, "--shard", "2/2", "--journal", later)
-    refused = samebits("merge", tmp_path / ".git" / "half.json", later, "--root", tmp_path)
+    refused = samebits("run", "merge", tmp_path / ".git" / "half.json", later, "--root", tmp_path)
     assert refused.code == 2 and "their results are of different code" in refused.err
-    refused = samebits("merge", tmp_path / ".git" / "half.json", journal, "--root", tmp_path)
+    refused = samebits("run", "merge", tmp_path / ".git" / "half.json", journal, "--root", tmp_path)
     assert refused.code == 2 and "half.json is shard 1/2, " in refused.err
     assert "good.journal is a whole check: not of one run" in refused.err
 
@@ -273,13 +273,13 @@ def test_files_that_do_not_fit(tree: Path, names: tuple[str, ...], message: str)
         samebits("check", "--root", tree, "--shard", "2/3", "--dtype", "float32", "--json", tree / "narrow.json")
         (tree / "notes.txt").write_text("notes\n")
         (tree / "list.json").write_text("[]")
-    merged = samebits("merge", *(tree / name for name in names), "--root", tree)
+    merged = samebits("run", "merge", *(tree / name for name in names), "--root", tree)
     assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0], merged.err
 
 
 @pytest.mark.slow
 def test_a_torn_journal_lacks_its_last_point_alone(tree: Path) -> None:
-    merged = samebits("merge", *_files(tree, "1", "3"), tree / _truncated(tree), "--root", tree)
+    merged = samebits("run", "merge", *_files(tree, "1", "3"), tree / _truncated(tree), "--root", tree)
     assert "1 points have no result" in merged.err
 
 
@@ -287,7 +287,7 @@ def test_an_older_document_is_rejected(tree: Path, tmp_path: Path) -> None:
     document = json.loads((tree / "1.json").read_text())
     document["request"] = None
     (tmp_path / "old.json").write_text(json.dumps(document))
-    merged = samebits("merge", tmp_path / "old.json", "--root", tree)
+    merged = samebits("run", "merge", tmp_path / "old.json", "--root", tree)
     assert merged.code == 2 and "does not say what was asked for: an older samebits wrote it" in merged.err
 
 

@@ -44,7 +44,7 @@ def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
 def test_every_pair_has_the_verdicts_of_one_process(tmp_path: Path) -> None:
     one, two = tmp_path / "one.json", tmp_path / "two.json"
     run("check", "--in-process", "--devices", "8", "--json", one)
-    run("launch", "-n", "2", "--devices", "4", "--", "check", "--json", two)
+    run("run", "launch", "-n", "2", "--devices", "4", "--", "check", "--json", two)
     alone, together = rows(one), rows(two)
     assert alone.keys() == together.keys()
     moved = {key for key in alone if alone[key]["verdict"] != together[key]["verdict"]}
@@ -63,7 +63,7 @@ def test_a_matrix_has_the_bits_or_the_envelope_of_one_process(tmp_path: Path) ->
     one, two = tmp_path / "one.json", tmp_path / "two.json"
     words = ("train", "--matrix", "hybrid", "--steps", "2")
     run(*words, "--in-process", "--json", one)
-    run("launch", "-n", "2", "--devices", "4", "--", *words, "--beside", one, "--json", two)
+    run("run", "launch", "-n", "2", "--devices", "4", "--", *words, "--beside", one, "--json", two)
     beside = [c for c in json.loads(two.read_text(encoding="utf-8"))["comparisons"] if c["a"].endswith(" of one.json")]
     assert len(beside) == len(flat_rows(json.loads(one.read_text(encoding="utf-8"))))
     assert {comparison["verdict"] for comparison in beside} <= EQUAL_OR_ROUNDED

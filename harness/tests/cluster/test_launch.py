@@ -78,7 +78,7 @@ MAX_FIRST = """
 
 def launched(tree: Path, *words: str, wait: int = 60) -> tuple[int, str, str]:
     """A check of a tree in two processes: exit code, output and errors."""
-    ended = samebits_process("launch", "--timeout", "110", "--wait", str(wait), "--", *words, cwd=tree)
+    ended = samebits_process("run", "launch", "--timeout", "110", "--wait", str(wait), "--", *words, cwd=tree)
     return ended.code, ended.out, ended.err
 
 
@@ -105,7 +105,7 @@ def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     assert rows(two) == rows(one)
     assert out.count("of 3 pairs") == 1, "process 0 reports once"
     replays = [row["replay"] for row in flat_rows(json.loads(two.read_text(encoding="utf-8")))]
-    assert all(replay.startswith("samebits launch -n 2 --devices 4 -- check ") for replay in replays)
+    assert all(replay.startswith("samebits run launch -n 2 --devices 4 -- check ") for replay in replays)
     assert "peer ranks" not in out + err
     orders = {row["mesh"]: row["device_order"] for row in flat_rows(json.loads(two.read_text(encoding="utf-8")))}
     assert (orders["data8"], orders["data2"]) == ([], [0, 4]), "a mesh of two devices has one of each process"
@@ -143,10 +143,10 @@ def test_a_process_understands_how_long_it_waits(tmp_path: Path, monkeypatch: py
         return 0
 
     monkeypatch.setattr("samebits.cluster.launch.launch", start)
-    assert samebits("launch", "--wait", "60s", "--", "pytest").code == 0
+    assert samebits("run", "launch", "--wait", "60s", "--", "pytest").code == 0
     request = take_request(requests[0].environment(1, 1234, tmp_path / "report"))
     assert request is not None and (request.process_id, request.seconds) == (1, 60)
-    assert "'1.5' is not an integer number of seconds" in samebits("launch", "--wait", "1.5", "--", "pytest").err
+    assert "'1.5' is not an integer number of seconds" in samebits("run", "launch", "--wait", "1.5", "--", "pytest").err
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,6 @@ def test_assumptions_and_platform() -> None:
 def test_processes_are_launched_with_the_settings() -> None:
     with jax.enable_x64(True):
         again = replay_together(replay(Locator(name="norm"), POINT), 2)
-    assert again.startswith("JAX_ENABLE_X64=1 samebits launch -n 2 --devices ") and again.endswith(
+    assert again.startswith("JAX_ENABLE_X64=1 samebits run launch -n 2 --devices ") and again.endswith(
         f"-- check {POINTED}"
     )

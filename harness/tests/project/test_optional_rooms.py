@@ -44,7 +44,7 @@ EVERY = " ".join(folder for room in ROOMS for folder in room.folders)
 NEEDS = {
     "symbolic sizes": ("prove", "rms_norm", "--all-sizes", "--in-process"),
     "documents": ("audit", "claims"),
-    "several hosts": ("launch", "-n", "2", "--", "true"),
+    "several hosts": ("run", "launch", "-n", "2", "--", "true"),
     "training": ("train", "--config", "moe"),
 }
 """By room, a command that needs it."""

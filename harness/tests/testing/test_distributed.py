@@ -17,6 +17,7 @@ def test_pair_tests_run_over_two_processes(tmp_path: Path) -> None:
     write_pair(tmp_path, "good", axes=axes)
     write_pair(tmp_path, "planted", optimized=PLANTED, axes=axes)
     ended = samebits_process(
+        "run",
         "launch",
         "--devices",
         "2",
@@ -68,7 +69,7 @@ def test_what_fails_everywhere_is_said_once() -> None:
 def test_an_ordinary_test_that_fails_in_process_1(tmp_path: Path) -> None:
     text = "import jax\n\ndef test_it(): assert jax.process_index() == 0\ndef test_other(): pass\n"
     (tmp_path / "test_plain.py").write_text(text)
-    ended = samebits_process("launch", "--wait", "60", "--", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
+    ended = samebits_process("run", "launch", "--wait", "60", "--", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
     assert ended.code == 1, ended.out + ended.err
     assert "samebits: process 1: test_plain.py::test_it: assert 1 == 0" in ended.out
 
@@ -79,6 +80,6 @@ def test_a_process_that_is_gone_ends_the_session(tmp_path: Path) -> None:
     write_pair(tmp_path, "good", axes=AXES.replace('"data2"', '"data4"'))
     ends = "def gone():\n    jax.process_index() == 0 or os._exit(1)\n"
     (tmp_path / "conftest.py").write_text(f"import jax, os, pytest\n\n@pytest.fixture(autouse=True)\n{ends}")
-    ended = samebits_process("launch", "--devices", "2", "--wait", "60", "--", "pytest", "suites", cwd=tmp_path)
+    ended = samebits_process("run", "launch", "--devices", "2", "--wait", "60", "--", "pytest", "suites", cwd=tmp_path)
     assert ended.code == 3, ended.out + ended.err
     assert "Exit: samebits: the run ends here: process 1 has ended" in ended.out and "could not run" not in ended.out

@@ -208,7 +208,7 @@ def _limits(file: str, document: Any) -> Iterable[str]:
     """Say why a document may lack results."""
     shard = getattr(document, "shard", None)
     if shard is not None:
-        yield f"{file} is shard {shard}; `samebits merge` joins the shards"
+        yield f"{file} is shard {shard}; `samebits run merge` joins the shards"
     if getattr(document, "interrupted", False) or getattr(getattr(document, "summary", None), "interrupted", False):
         yield f"{file} is of a run that was interrupted"
 

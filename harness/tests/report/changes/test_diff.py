@@ -179,5 +179,5 @@ def test_parts_of_a_run_are_named() -> None:
     cut = document(SAME, interrupted=True)
     found = compare_documents(replace(document(SAME), shard="1/2"), cut, files=("a.json", "b.json"))
     assert found.notes == (
-        "a.json is shard 1/2; `samebits merge` joins the shards", "b.json is of a run that was interrupted",
+        "a.json is shard 1/2; `samebits run merge` joins the shards", "b.json is of a run that was interrupted",
     )  # fmt: skip
