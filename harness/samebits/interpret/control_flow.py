@@ -20,7 +20,7 @@ from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, JoiningDomain, Value
 from samebits.interpret.equation import Step, Type, scan_sizes, type_of
-from samebits.interpret.kernel_memory import memory_faults
+from samebits.interpret.kernel_memory import kernel_memory
 from samebits.interpret.kernels import copies, without_references
 
 _NAMES = {"gpu": ("cuda", "rocm")}
@@ -188,7 +188,7 @@ def kernel(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes
     Raises:
         BrokenPromise: it uses its memory wrongly, and what it computes is undefined.
     """
-    faults = memory_faults(eqn, [value if isinstance(value, np.ndarray) else None for value in values])
+    faults = kernel_memory(eqn, [value if isinstance(value, np.ndarray) else None for value in values]).faults
     if faults:
         raise BrokenPromise.of(Step.of(eqn), str(faults[0]), "")
     outputs = interpreter.closed(without_references(eqn), values, axes)

@@ -8,6 +8,7 @@ grid at once, the body step by step (`kernel_steps`). What only some values woul
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,6 @@ from samebits.interpret.kernel_steps import (
     memory_of,
     names_of,
     shown,
-    slices,
 )
 from samebits.user_errors import one_line
 
@@ -90,18 +90,13 @@ class KernelMemory:
         )
 
 
-def memory_faults(eqn: Any, operands: Sequence[Array | None] = ()) -> tuple[MemoryFault, ...]:
+def kernel_memory(eqn: Any, operands: Sequence[Array | None] = ()) -> KernelMemory:
     """Return what a `pallas_call` does wrong with its memory.
 
     Args:
         eqn: the equation, whose outputs that nothing reads are dropped, as `live` writes them.
         operands: its operands where they are known, of which prefetched scalars and sizes of the grid count.
     """
-    return kernel_memory(eqn, operands).faults
-
-
-def kernel_memory(eqn: Any, operands: Sequence[Array | None] = ()) -> KernelMemory:
-    """Return the same, with what was not looked at."""
     mapping = eqn.params["grid_mapping"]
     count = mapping.num_dynamic_grid_bounds + mapping.num_index_operands
     known = [*operands[:count], *[None] * (count - len(operands))]
@@ -151,7 +146,7 @@ class _Blocks:
     Args:
         memory: of the kernel's reference.
         origin: the block mapping.
-        sizes, shape, squeezed: of a block, of the array, and which dimensions the reference does not have.
+        sizes, shape, padding, squeezed: of a block, of the array, around it, and which dimensions the reference lacks.
         starts: by step and dimension.
     """
 
@@ -159,6 +154,7 @@ class _Blocks:
     origin: Any
     sizes: Array
     shape: tuple[int, ...]
+    padding: Array
     squeezed: Array
     starts: Array | None
     written: dict[Any, Array] = field(default_factory=dict)
@@ -211,7 +207,7 @@ class _Kernel:
         self._aliases = [(refs[i], refs[self._mapping.num_inputs + o]) for i, o in aliases]
         known = [sizes[dim] for dim in self._logical]
         self._evaluation = KernelSteps(known, [first for first, _ in self._aliases], self._report)
-        self._step, self._is_followed = 0, True
+        self._is_followed = True
         self._blocks = [self._blocks_of(*each) for each in zip(refs, self._mapping.block_mappings, strict=True)]
 
     def memory(self) -> KernelMemory:
@@ -245,7 +241,8 @@ class _Kernel:
 
     def _blocks_of(self, memory: RefMemory, mapping: Any) -> _Blocks:
         """Evaluate an index map over the whole grid."""
-        kinds = [type(dim).__name__ for dim in mapping.block_shape]
+        kinds = np.array([type(dim).__name__ for dim in mapping.block_shape], str)
+        padding = np.array([getattr(dim, "padding", (0, 0)) for dim in mapping.block_shape], int).reshape(-1, 2)
         sizes = np.array([getattr(dim, "block_size", 1) for dim in mapping.block_shape], int)
         scalars = [memory for memory in self._refs if memory.role == "scalars"]
         columns = [column if self._sized else None for column in self._coordinates.T]
@@ -256,11 +253,10 @@ class _Kernel:
         rows = None
         if known:
             rows = np.zeros((len(self._coordinates), len(sizes)), int)
-            for dim, (start, kind) in enumerate(zip(starts, kinds, strict=True)):
-                padding = getattr(mapping.block_shape[dim], "padding", (0, 0))
-                rows[:, dim] = start * (sizes[dim] if kind == "Blocked" else 1) - padding[0]
-        shape, squeezed = mapping.array_aval.shape, np.array([kind == "Squeezed" for kind in kinds], bool)
-        return _Blocks(memory, mapping, sizes, tuple(shape), squeezed, rows)
+            for dim, start in enumerate(starts):
+                rows[:, dim] = start
+            rows = rows * np.where(kinds == "Blocked", sizes, 1) - padding[:, 0]
+        return _Blocks(memory, mapping, sizes, tuple(mapping.array_aval.shape), padding, kinds == "Squeezed", rows)
 
     def _is_second(self, memory: RefMemory) -> bool:
         """Return whether an output begins as what an argument holds."""
@@ -273,10 +269,8 @@ class _Kernel:
         """Look for a block that begins outside of its array; one that ends there is padded."""
         if blocks.starts is None or not self._count:
             return
-        paddings = [getattr(dim, "padding", (0, 0)) for dim in blocks.origin.block_shape]
-        lows, highs = np.array(paddings, int).reshape(-1, 2).T
-        ends = np.maximum(np.array(blocks.shape, int) + highs, 1)
-        wrong = ((blocks.starts < -lows) | (blocks.starts >= ends)).any(-1)
+        ends = np.maximum(np.array(blocks.shape, int) + blocks.padding[:, 1], 1)
+        wrong = ((blocks.starts < -blocks.padding[:, 0]) | (blocks.starts >= ends)).any(-1)
         if wrong.any():
             step = int(np.argmax(wrong))
             where = f"begins at {blocks.starts[step].tolist()}, outside of {list(blocks.shape)}"
@@ -310,14 +304,15 @@ class _Kernel:
                 ref.by_others, ref.written = ref in ever and ref not in before, before.get(ref, begin[ref])
             for blocks in self._outputs():
                 blocks.memory.written = blocks.written.get(_key(blocks, step), begin[blocks.memory])
-            self._step, ids = step, [place[dim] if self._sized else None for dim in self._logical]
+            ids = [place[dim] if self._sized else None for dim in self._logical]
             state = (*(ids[axis] for axis in axes), *(ref.alike for ref in changing), *(ref.by_others for ref in own))
             if not is_tracked and state in left:
                 for ref, written in zip(changing, left[state], strict=True):
                     ref.written = written
             else:
+                self._evaluation.step, self._evaluation.ids = step, ids
                 try:
-                    self._evaluation.step(self._jaxpr, self._refs, step, ids)
+                    self._evaluation.evaluate(self._jaxpr, self._refs)
                 except OutOfBudget:
                     break
                 if None not in (*state, *(ref.alike for ref in changing)):
@@ -430,7 +425,7 @@ class _Kernel:
 
     def _report(self, kind: Kind, memory: RefMemory, source: Any, text: str, *steps: int | None) -> None:
         """Note a fault, each kind of a reference once for an equation or a program."""
-        numbers = [step for step in (steps or (self._step,)) if step is not None]
+        numbers = [step for step in (steps or (self._evaluation.step,)) if step is not None]
         places = tuple(tuple(self._coordinates[step].tolist()) for step in numbers)
         words = text.format(step=_step(places[:1]), other=_step(places[1:]))
         key = kind, memory, id(source)
@@ -501,18 +496,17 @@ def _gap(blocks: _Blocks) -> Box | None:
         edges.append(np.unique(np.clip(ends, 0, size)))
     if math.prod(len(each) - 1 for each in edges) > CELLS:
         return None
-    covered = np.zeros([len(each) - 1 for each in edges], bool)
-    places = [np.searchsorted(each, starts[:, dim].clip(0)) for dim, each in enumerate(edges)]
-    stops = [np.searchsorted(each, starts[:, dim] + blocks.sizes[dim]) for dim, each in enumerate(edges)]
-    if all(((end - place) <= 1).all() for place, end in zip(places, stops, strict=True)):  # blocks in a raster
-        inside = np.all([place < len(each) - 1 for place, each in zip(places, edges, strict=True)], axis=0)
-        covered[tuple(place[inside] for place in places)] = True
-    else:
-        for box in zip(np.stack(places, -1).tolist(), np.stack(stops, -1).tolist(), strict=True):
-            covered[slices((tuple(box[0]), tuple(box[1])))] = True
-    if covered.all():
+    covered = np.zeros([len(each) for each in edges], np.int32)
+    for corner in itertools.product((0, 1), repeat=len(edges)):  # of every block: sums of these are what blocks cover
+        at = [starts[:, dim] + is_end * blocks.sizes[dim] for dim, is_end in enumerate(corner)]
+        places = (np.searchsorted(each, each_at.clip(0, each[-1])) for each, each_at in zip(edges, at, strict=True))
+        np.add.at(covered, tuple(places), (-1) ** sum(corner))
+    for dim in range(len(edges)):
+        np.cumsum(covered, dim, out=covered)
+    is_covered = covered[(slice(-1),) * len(edges)] > 0
+    if is_covered.all():
         return None
-    cell = np.unravel_index(int(np.argmin(covered)), covered.shape)
+    cell = np.unravel_index(int(np.argmin(is_covered)), is_covered.shape)
     lows = tuple(int(each[n]) for each, n in zip(edges, cell, strict=True))
     return lows, tuple(int(each[n + 1]) for each, n in zip(edges, cell, strict=True))
 

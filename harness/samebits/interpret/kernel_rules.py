@@ -42,42 +42,35 @@ _ONE_AT_A_TIME = threading.RLock()
 def rules(late: bool) -> Iterator[None]:
     """Use these rules; `late` reads copies as done when they are waited for."""
     with _ONE_AT_A_TIME:
-        yield from _in_place(late)
+        theirs, before, partly = hlo_interpreter.kernel_to_hlo_jaxpr, dict(_WHOLE), dict(_PARTIAL or {})
+
+        def keeping_operands(jaxpr: Any, consts: Any, grid_mapping: Any) -> tuple[Any, Any, Sequence[Any]]:
+            kernel, constants, scratch = theirs(jaxpr, consts, grid_mapping)
+            if any(_counts(inner) for eqn in kernel.eqns for inner in inner_jaxprs(eqn)):
+                kernel, constants = _counting_outside(kernel, constants, grid_mapping)
+            return _keeping_operands(kernel, constants, scratch, grid_mapping)
+
+        for primitive in (primitives.load_p, primitives.swap_p):
+            _WHOLE[primitive] = _viewed(before[primitive])
+        ours = _WHOLE if _PARTIAL is None else _PARTIAL
+        ours[mosaic.dma_start_p] = _adapted(functools.partial(_started, late))
+        ours[mosaic.dma_wait_p] = _adapted(functools.partial(_waited_for, late))
+        ours[primitives.run_scoped_p] = _adapted(_scoped)
+        hlo_interpreter.kernel_to_hlo_jaxpr = keeping_operands
+        try:
+            yield
+        finally:
+            hlo_interpreter.kernel_to_hlo_jaxpr = theirs
+            _WHOLE.update(before)
+            if _PARTIAL is not None:
+                _PARTIAL.update(partly)
 
 
-def _in_place(late: bool) -> Iterator[None]:
-    theirs, before, partly = hlo_interpreter.kernel_to_hlo_jaxpr, dict(_WHOLE), dict(_PARTIAL or {})
-
-    def keeping_operands(jaxpr: Any, consts: Any, grid_mapping: Any) -> tuple[Any, Any, Sequence[Any]]:
-        kernel, constants, scratch = theirs(jaxpr, consts, grid_mapping)
-        if any(_counts(inner) for eqn in kernel.eqns for inner in inner_jaxprs(eqn)):
-            kernel, constants = _counting_outside(kernel, constants, grid_mapping)
-        return _keeping_operands(kernel, constants, scratch, grid_mapping)
-
-    ours = {mosaic.dma_start_p: _started(late), mosaic.dma_wait_p: _waited_for(late), primitives.run_scoped_p: _scoped}
-    hlo_interpreter.kernel_to_hlo_jaxpr = keeping_operands
-    for primitive in (primitives.load_p, primitives.swap_p):
-        _WHOLE[primitive] = _viewed(before[primitive])
-    for primitive, rule in ours.items():
-        if _PARTIAL is None:
-            _WHOLE[primitive] = functools.partial(_with_context, rule)
-        else:
-            _PARTIAL[primitive] = functools.partial(_with_choice, rule)
-    try:
-        yield
-    finally:
-        hlo_interpreter.kernel_to_hlo_jaxpr = theirs
-        _WHOLE.update(before)
-        if _PARTIAL is not None:
-            _PARTIAL.update(partly)
-
-
-def _with_context(rule: Rule, context: Any, *args: Any, **params: Any) -> Any:
-    return rule(context.in_avals, *args, **params)
-
-
-def _with_choice(rule: Rule, _: Any, in_avals: Any, out_avals: Any, *args: Any, **params: Any) -> Any:
-    return rule(in_avals, *args, **params)
+def _adapted(rule: Rule) -> Callable[..., Any]:
+    """A rule as this version of jax calls it."""
+    if _PARTIAL is None:
+        return lambda context, *args, **params: rule(context.in_avals, *args, **params)
+    return lambda _, in_avals, out_avals, *args, **params: rule(in_avals, *args, **params)
 
 
 # -- copies
@@ -87,32 +80,26 @@ def _split(view: Any) -> tuple[Any, tuple[Any, ...]]:
     return (view.ref, view.transforms) if isinstance(view, TransformedRef) else (view, ())
 
 
-def _started(late: bool) -> Rule:
-    def rule(in_avals: Any, *args: Any, tree: Any, add: bool = False, **_: Any) -> Any:
-        (source, target, semaphore, _, device), places = tree.unflatten(args), tree.unflatten(range(len(args)))
-        if device is not None or add:
-            raise NotImplementedError("a copy to another device" if device is not None else "a copy that adds")
+def _started(late: bool, _: Any, *args: Any, tree: Any, add: bool = False, **__: Any) -> Any:
+    (source, target, semaphore, _, device), places = tree.unflatten(args), tree.unflatten(range(len(args)))
+    if device is not None or add:
+        raise NotImplementedError("a copy to another device" if device is not None else "a copy that adds")
+    value = discharge.transform_array(*_split(source))
+    if late:
+        value = primitives.uninitialized_value(value.shape, value.dtype)
+    count = discharge.transform_array(*_split(semaphore))
+    return _written(args, [(target, places[1], value), (semaphore, places[2], count + 1)]), []
+
+
+def _waited_for(late: bool, _: Any, *args: Any, tree: Any, **__: Any) -> Any:
+    (source, target, semaphore, *_), places = tree.unflatten(args), tree.unflatten(range(len(args)))
+    count = discharge.transform_array(*_split(semaphore))
+    writes = [(semaphore, places[2], count - 1)]
+    if late:
         value = discharge.transform_array(*_split(source))
-        if late:
-            value = primitives.uninitialized_value(value.shape, value.dtype)
-        count = discharge.transform_array(*_split(semaphore))
-        return _written(args, [(target, places[1], value), (semaphore, places[2], count + 1)]), []
-
-    return rule
-
-
-def _waited_for(late: bool) -> Rule:
-    def rule(in_avals: Any, *args: Any, tree: Any, **_: Any) -> Any:
-        (source, target, semaphore, *_), places = tree.unflatten(args), tree.unflatten(range(len(args)))
-        count = discharge.transform_array(*_split(semaphore))
-        writes = [(semaphore, places[2], count - 1)]
-        if late:
-            value = discharge.transform_array(*_split(source))
-            nothing = primitives.uninitialized_value(value.shape, value.dtype)
-            writes.append((target, places[1], jnp.where(count > 0, value, nothing)))
-        return _written(args, writes), []
-
-    return rule
+        nothing = primitives.uninitialized_value(value.shape, value.dtype)
+        writes.append((target, places[1], jnp.where(count > 0, value, nothing)))
+    return _written(args, writes), []
 
 
 def _written(args: Sequence[Any], writes: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
@@ -177,11 +164,7 @@ def _keeping_operands(jaxpr: Any, consts: Any, scratch: Sequence[Any], mapping: 
     axes = len(mapping.grid)
     for block in mapping.block_mappings:
         places = block.index_map_jaxpr.jaxpr
-        read = {
-            id(var)
-            for each in (*places.eqns, places)
-            for var in getattr(each, "outvars" if each is places else "invars")
-        }
+        read = {*map(id, places.outvars), *(id(var) for eqn in places.eqns for var in eqn.invars)}
         if any(id(places.invars[axes + number]) in read for number in written):
             raise NotImplementedError("a prefetched operand is written, and says which block comes next")
     kept = [jaxpr.invars[number].aval for number in written]
@@ -229,9 +212,8 @@ def _counting_outside(jaxpr: Any, consts: Any, mapping: Any) -> tuple[Any, Any]:
 def _evaluated(closed: Any, operands: Any, numbers: Any) -> list[Any]:
     """The outputs of a jaxpr, given the numbers of the step."""
     jaxpr = getattr(closed, "jaxpr", closed)
-    known = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True)) | dict(
-        zip(jaxpr.invars, operands, strict=True)
-    )
+    consts = getattr(closed, "consts", ())
+    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
 
     def read(var: Any) -> Any:
         return var.val if hasattr(var, "val") else known[var]

@@ -53,10 +53,13 @@ class RefMemory:
     role: Role
     shape: tuple[int, ...]
     table: Array | None = None
-    written: Array = field(default_factory=lambda: np.ones((), bool))
+    written: Array = field(init=False)
     is_stored: bool = False
     by_others: bool = False
     boxes: list[tuple[int, Box]] | None = None
+
+    def __post_init__(self) -> None:
+        self.written = self.all_written(self.role in ("argument", "scalars", "other"))
 
     def all_written(self, is_written: bool = True) -> Array:
         """Return one answer for all elements, which takes no memory."""
@@ -148,37 +151,25 @@ class KernelSteps:
         aliased: Sequence[RefMemory],
         report: Callable[[Kind, RefMemory, Any, str], None],
     ) -> None:
-        self._sizes = sizes
         self._aliased = aliased
         self._report = report
-        self._ids: Sequence[Value] = ()
-        self._step = 0
+        self.step = 0
+        """The number of the step that is evaluated."""
+        self.ids: Sequence[Value] = ()
+        """The numbers of that step, as the body counts the dimensions of the grid."""
         self._left = EVALUATIONS
         self._literals: dict[int, Value] = {}
         # Primitives with a rule of their own; all others are arithmetic, calls, or unknown.
-        self._rules = {
-            "addupdate": self._addupdate,
+        self._rules: dict[str, Callable[[Any, Sequence[Value], bool], Sequence[Value]]] = {
+            **dict.fromkeys(("addupdate", "get", "masked_load", "masked_swap", "swap"), self._access),
             "cond": self._cond,
-            "get": self._get,
-            "masked_load": self._masked_load,
-            "masked_swap": self._masked_swap,
-            "num_programs": self._num_programs,
-            "program_id": self._program_id,
+            "num_programs": lambda eqn, values, surely: [sizes[eqn.params["axis"]]],
+            "program_id": lambda eqn, values, surely: [self.ids[eqn.params["axis"]]],
             "run_scoped": self._run_scoped,
             "scan": self._scan,
             "select_n": self._select_n,
-            "swap": self._swap,
             "while": self._while,
         }
-
-    def step(self, jaxpr: Any, memories: Sequence[RefMemory], number: int, ids: Sequence[Value]) -> None:
-        """Evaluate one step of the grid.
-
-        Raises:
-            OutOfBudget: it takes too long.
-        """
-        self._ids, self._step = ids, number
-        self.evaluate(jaxpr, memories)
 
     def evaluate(self, jaxpr: Any, values: Sequence[Value], surely: bool = True) -> list[Value]:
         """Return the outputs of an open or closed jaxpr.
@@ -193,18 +184,23 @@ class KernelSteps:
         """
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
         known: dict[Any, Value] = dict(zip(jaxpr.invars, values, strict=True))
+
+        def read(var: Any) -> Value:
+            return self._literal(var) if hasattr(var, "val") else known.get(var)
+
         for eqn in jaxpr.eqns:
             self._left -= 1
             if self._left < 0:
                 raise OutOfBudget
-            operands = [self._read_literal(var) if hasattr(var, "val") else known.get(var) for var in eqn.invars]
-            outputs = self._rules.get(eqn.primitive.name, self._other)(eqn, operands, surely)
+            outputs = self._rules.get(eqn.primitive.name, self._other)(eqn, [*map(read, eqn.invars)], surely)
             known.update(zip(eqn.outvars, outputs, strict=True))
-        return [self._read_literal(var) if hasattr(var, "val") else known.get(var) for var in jaxpr.outvars]
+        return [*map(read, jaxpr.outvars)]
 
-    def _read_literal(self, var: Any) -> Value:
+    def _literal(self, var: Any) -> Value:
+        """Return a constant where it is an integer or a predicate."""
         if id(var) not in self._literals:
-            self._literals[id(var)] = _literal(var.val)
+            number = np.asarray(var.val)
+            self._literals[id(var)] = number.item() if number.dtype.kind in "iub" and not number.ndim else None
         return self._literals[id(var)]
 
     def _other(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
@@ -236,81 +232,59 @@ class KernelSteps:
             return [which]
         return [cases[0] if all(isinstance(case, UnwrittenRead) for case in cases) else None]
 
-    def _program_id(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        return [self._ids[eqn.params["axis"]]]
-
-    def _num_programs(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        return [self._sizes[eqn.params["axis"]]]
-
     # References.
-    def _get(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, *indices = values
-        transforms = eqn.params["tree"].unflatten(indices)
-        if memory.role == "scalars":
+    def _access(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
+        """Evaluate what reads a reference, writes it, or both, perhaps under a mask."""
+        name, mask = eqn.primitive.name, None
+        if name.startswith("masked"):
+            leaves = [_UNKNOWN if value is None else value for value in values]
+            memory, transforms, value, mask = eqn.params["args_tree"].unflatten(leaves)
+            mask = value if name == "masked_load" else mask
+        else:
+            memory, value, *indices = values if name != "get" else (values[0], None, *values[1:])
+            transforms = eqn.params["tree"].unflatten(indices)
+        if name == "get" and memory.role == "scalars":
             return [_scalar(memory, transforms)]
-        return [self._read(eqn, memory, transforms, None, surely)]
-
-    def _swap(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, value, *indices = values
-        transforms = eqn.params["tree"].unflatten(indices)
-        before = None if _is_dropped(eqn) else self._read(eqn, memory, transforms, None, surely)
-        self._write(eqn, memory, transforms, value, None, surely)
-        return [before]
-
-    def _addupdate(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, value, *indices = values
-        transforms = eqn.params["tree"].unflatten(indices)
-        before = self._read(eqn, memory, transforms, None, surely)
-        self._write(eqn, memory, transforms, value if before is None else before, None, surely)
-        return []
-
-    def _masked_load(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, transforms, mask, _ = eqn.params["args_tree"].unflatten(_leaves(values))
-        return [self._read(eqn, memory, transforms, mask, surely)]
-
-    def _masked_swap(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
-        memory, transforms, value, mask = eqn.params["args_tree"].unflatten(_leaves(values))
-        before = None if _is_dropped(eqn) else self._read(eqn, memory, transforms, mask, surely)
-        self._write(eqn, memory, transforms, None if value is _UNKNOWN else value, mask, surely)
-        return [before]
-
-    def _read(self, eqn: Any, memory: RefMemory, transforms: Any, mask: Value, surely: bool) -> Value:
-        """Return what is known of what is read."""
         surely = surely and (mask is None or _is(mask, True))
         box = self._box(eqn, memory, transforms, surely)
+        is_dropped = "swap" in name and type(eqn.outvars[0]).__name__ == "DropVar"
+        before = None if is_dropped else self._read(eqn, memory, box, surely)
+        if name not in ("get", "masked_load"):
+            self._write(eqn, memory, before if name == "addupdate" and before else value, box, surely)
+        return [before] * len(eqn.outvars)
+
+    def _read(self, eqn: Any, memory: RefMemory, box: Box | None, surely: bool) -> Value:
+        """Return what is known of what is read."""
         if not surely or memory.alike:
             if surely and memory.role == "argument" and memory.boxes is not None and box is not None:
-                memory.boxes.append((self._step, box))
+                memory.boxes.append((self.step, box))
             return None
         part = memory.written if box is None else memory.written[slices(box)]
         is_whole = memory.alike is False or not part.any()
         is_part = part.size and (is_whole or (box is not None and not part.all()))
         return UnwrittenRead(memory, eqn, is_whole) if is_part else None
 
-    def _write(self, eqn: Any, memory: RefMemory, transforms: Any, value: Value, mask: Value, surely: bool) -> None:
-        surely = surely and (mask is None or _is(mask, True))
-        if isinstance(value, UnwrittenRead) and surely:
-            self._used(value)
+    def _write(self, eqn: Any, memory: RefMemory, value: Value, box: Box | None, surely: bool) -> None:
+        if surely:
+            self._use(value)
         if memory.role == "scalars":  # published kernels keep state in them
             memory.table = None
         if memory.role == "argument" and memory not in self._aliased:
             text = f"the kernel writes into its argument '{memory.name}'"
             self._report("writes into an argument", memory, eqn, text)
-        box = self._box(eqn, memory, transforms, surely)
         if memory.role == "output" and memory.boxes is not None and box is not None and surely:
-            memory.boxes.append((self._step, box))
+            memory.boxes.append((self.step, box))
         memory.write(box)
 
-    def _used(self, value: UnwrittenRead) -> None:
+    def _use(self, value: Value) -> None:
         """Report a value that was never written, where it decides or is stored."""
-        name = value.memory.name
-        if value.memory.by_others and value.is_whole:
-            text = f"'{name}' is read at {{step}}, where only steps that may run at the same time wrote to it"
-            self._report("race", value.memory, value.equation, text)
-        else:
-            what = "anything" if value.is_whole else "all of it"
-            text = f"'{name}' is read at {{step}}, before {what} is written there"
-            self._report("unwritten read", value.memory, value.equation, text)
+        if isinstance(value, UnwrittenRead):
+            kind: Kind = "race" if value.memory.by_others and value.is_whole else "unwritten read"
+            why = f"before {'anything' if value.is_whole else 'all of it'} is written there"
+            if kind == "race":
+                why = "where only steps that may run at the same time wrote to it"
+            text = f"'{value.memory.name}' is read at {{step}}, {why}"
+            self._report(kind, value.memory, value.equation, text)
 
     def _box(self, eqn: Any, memory: RefMemory, transforms: Any, surely: bool) -> Box | None:
         """Return which part of a block is meant, where that is known and it is there."""
@@ -326,8 +300,8 @@ class KernelSteps:
     def _cond(self, eqn: Any, values: Sequence[Value], surely: bool) -> Sequence[Value]:
         which, *operands = values
         branches = eqn.params["branches"]
-        if isinstance(which, UnwrittenRead) and surely:
-            self._used(which)
+        if surely:
+            self._use(which)
         if isinstance(which, Numeric) and not np.ndim(which):
             return self.evaluate(branches[min(max(int(which), 0), len(branches) - 1)], operands, surely)
         each = [self.evaluate(branch, operands, False) for branch in branches]
@@ -354,8 +328,8 @@ class KernelSteps:
         tests, consts, carry = values[:first], values[first:second], list(values[second:])
         for _ in range(ITERATIONS):
             (goes_on,) = self.evaluate(params["cond_jaxpr"], [*tests, *carry], surely)
-            if isinstance(goes_on, UnwrittenRead) and surely:
-                self._used(goes_on)
+            if surely:
+                self._use(goes_on)
             if not isinstance(goes_on, Numeric):
                 break
             if not goes_on:
@@ -377,16 +351,10 @@ _UNKNOWN = object()
 """Stands in trees for a leaf that is unknown, where None is that of nothing at all."""
 
 
-def _leaves(values: Sequence[Value]) -> list[Any]:
-    return [_UNKNOWN if value is None else value for value in values]
-
-
 def memory_of(aval: Any, name: str, role: Role) -> RefMemory:
     """Return the memory of a reference, to which nothing is written yet."""
     numbers = isinstance(getattr(aval, "dtype", None), np.dtype)
-    memory = RefMemory(name, role if numbers else "other", tuple(aval.shape))
-    memory.written = memory.all_written(memory.role in ("argument", "scalars", "other"))
-    return memory
+    return RefMemory(name, role if numbers else "other", tuple(aval.shape))
 
 
 def names_of(jaxpr: Any, others: Sequence[str]) -> list[str]:
@@ -440,18 +408,8 @@ def _scalar(memory: RefMemory, transforms: Any) -> Value:
     return memory.table[tuple(places)]
 
 
-def _literal(number: Any) -> Value:
-    """Return a constant where it is an integer or a predicate."""
-    kind = np.asarray(number).dtype.kind if np.ndim(number) == 0 else ""
-    return np.asarray(number).item() if kind in ("i", "u", "b") else None
-
-
 def _is(value: Value, predicate: bool) -> bool:
     return isinstance(value, Numeric) and np.ndim(value) == 0 and bool(value) is predicate
-
-
-def _is_dropped(eqn: Any) -> bool:
-    return type(eqn.outvars[0]).__name__ == "DropVar"
 
 
 def _result(eqn: Any, number: Any) -> Value:
