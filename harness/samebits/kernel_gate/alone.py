@@ -7,6 +7,7 @@ of a test: each time it must be the same program, and each call must give what t
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 import threading
@@ -22,7 +23,17 @@ import numpy as np
 from samebits.host.isolation import take_notes, undone
 from samebits.interpret.kernel_memory import program_memory
 from samebits.interpret.kernels import interpreted_on_cpu
-from samebits.kernel_gate.arguments import Arguments, kernels_of, near, nearby_sizes, of_arrays, others, same
+from samebits.kernel_gate.arguments import (
+    Arguments,
+    arrays_of,
+    changed,
+    kernels_of,
+    near,
+    nearby_sizes,
+    of_arrays,
+    others,
+    same,
+)
 from samebits.kernel_gate.request import split
 from samebits.programs.implementations import function_named
 from samebits.schema.gate_row import GateRow, holds, refuted
@@ -31,26 +42,20 @@ from samebits.user_errors import one_line
 CALLS = 5
 
 _WATCHED = {
-    "sys._getframe": "reads the functions that call it",
-    "sys._current_frames": "reads the functions that call it",
-    "gc.get_objects": "looks through the objects of this process",
-    "gc.get_referrers": "looks through the objects of this process",
-    "gc.get_referents": "looks through the objects of this process",
-    "subprocess.Popen": "starts another program",
-    "os.system": "starts another program",
-    "os.exec": "starts another program",
+    **dict.fromkeys(("sys._getframe", "sys._current_frames"), "reads the functions that call it"),
+    **dict.fromkeys(
+        ("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "looks through the objects of this process"
+    ),
+    **dict.fromkeys(("subprocess.Popen", "os.system", "os.exec"), "starts another program"),
+    **dict.fromkeys(("os.listdir", "os.scandir"), "lists folders"),
+    **dict.fromkeys(("sys.settrace", "sys.setprofile"), "traces this process"),
     "os.fork": "starts another process",
     "os.putenv": "changes the environment",
-    "os.listdir": "lists folders",
-    "os.scandir": "lists folders",
     "socket.connect": "connects to a host",
     "socket.gethostname": "asks for the name of the machine",
     "open": "opens files",
-    "sys.settrace": "traces this process",
-    "sys.setprofile": "traces this process",
     "ctypes.dlopen": "loads a library",
 }
-
 
 ARITHMETIC = {
     *("add", "sub", "mul", "div", "exp", "exp2", "log", "max", "min", "dot_general", "reduce_sum", "reduce_max"),
@@ -136,10 +141,9 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
     before = _state(module, function)
     with watch.on(), undone("calling it"):
         rows = [_calls(function, traced, values)]
-    kept = rows[0].state == "refuted"
-    changed = sorted(name for name, value in _state(module, function).items() if before.get(name, value) != value)
-    if changed and not kept:
-        words = f"keeps values between calls: {', '.join(changed[:3])}"
+    moved = sorted(name for name, value in _state(module, function).items() if before.get(name, value) != value)
+    if moved and rows[0].state != "refuted":
+        words = f"keeps values between calls: {', '.join(moved[:3])}"
         rows = [refuted("kept", words, file.name)]
     rows.append(_memory(traced.jaxpr))
     rows.append(_use(function, traced, values, "pallas_call" in file.read_text(encoding="utf-8")))
@@ -154,12 +158,12 @@ def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> Gate
     second = others(values)
     with interpreted_on_cpu():
         compiled = traced.lower().compile()
-        wanted = [_results(compiled(*_arrays(each))) for each in (values, second)]
-    buffers = _each(np.copy, values)
+        wanted = [_results(compiled(*arrays_of(each))) for each in (values, second)]
+    buffers = changed(np.copy, values)
     for number, place in enumerate((0, 1, 0, 0, 1), start=1):
-        arguments = _each(jax.numpy.asarray, (values, second)[place])
+        arguments = changed(jax.numpy.asarray, (values, second)[place])
         if number > CALLS - 2:  # the same NumPy arrays, whose content changes between two calls
-            for buffer, value in zip(_arrays(buffers), _arrays((values, second)[place]), strict=True):
+            for buffer, value in zip(arrays_of(buffers), arrays_of((values, second)[place]), strict=True):
                 buffer[...] = value
             arguments = buffers
         try:
@@ -212,7 +216,7 @@ def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: 
     for altered in (False, True):
         jax.clear_caches()  # which hold what was lowered
         with interpreted_on_cpu(altered=altered):
-            results.append(_results(traced.lower().compile()(*_arrays(values))))
+            results.append(_results(traced.lower().compile()(*arrays_of(values))))
     numbers = any(each.dtype.kind in "iub" or np.isfinite(each.astype(np.complex128)).any() for each in results[0])
     if numbers and all(a.tobytes() == b.tobytes() for a, b in zip(*results, strict=True)):
         return refuted("reference", "its kernels do not matter: plain code has the result")
@@ -234,21 +238,12 @@ def _plain(answer: Any) -> bool:
     return all(isinstance(leaf, jax.Array) or type(leaf) is np.ndarray for leaf in jax.tree.leaves(answer))
 
 
-def _each(function: Callable[[Any], Any], values: Arguments) -> Arguments:
-    changed: Arguments = jax.tree.map(lambda leaf: function(leaf) if isinstance(leaf, np.ndarray) else leaf, values)
-    return changed
-
-
-def _arrays(values: Arguments) -> list[Any]:
-    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
-
-
 def _results(answer: Any) -> list[Any]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(answer)]
 
 
 def _equal(first: Arguments, second: Arguments) -> bool:
-    return all(a.tobytes() == b.tobytes() for a, b in zip(_arrays(first), _arrays(second), strict=True))
+    return all(a.tobytes() == b.tobytes() for a, b in zip(arrays_of(first), arrays_of(second), strict=True))
 
 
 def _state(module: types.ModuleType | None, function: Any) -> dict[str, Any]:
@@ -269,7 +264,7 @@ def _state(module: types.ModuleType | None, function: Any) -> dict[str, Any]:
                 walk(f"{where}[{place}]", each, depth - 1)
             state[f"length of {where}"] = len(value)
         elif isinstance(value, types.FunctionType) and depth:
-            for name, each in {**vars(value), **_closure(value)}.items():
+            for name, each in {**vars(value), **inspect.getclosurevars(value).nonlocals}.items():
                 walk(f"{where}.{name}", each, depth - 1)
 
     names = vars(module) if module is not None else {}
@@ -281,28 +276,17 @@ def _state(module: types.ModuleType | None, function: Any) -> dict[str, Any]:
     return state
 
 
-def _closure(function: types.FunctionType) -> dict[str, Any]:
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-    known = {}
-    for name, cell in cells:
-        with contextlib.suppress(ValueError):  # not filled yet
-            known[name] = cell.cell_contents
-    return known
-
-
 @contextlib.contextmanager
 def _in_a_test() -> Iterator[None]:
     """Be in a test under continuous integration inside, as far as a kernel can see."""
     more = {"PYTEST_CURRENT_TEST": "test_kernel.py::test (call)", "CI": "true", "GITHUB_ACTIONS": "true"}
-    argv, folder = sys.argv, os.getcwd()
+    argv, sys.argv = sys.argv, ["pytest", "-q"]
     os.environ.update(more)
-    sys.argv = ["pytest", "-q"]
     sys.modules["pytest"] = types.ModuleType("pytest")
-    os.chdir("/")
     try:
-        yield
+        with contextlib.chdir("/"):
+            yield
     finally:
-        os.chdir(folder)
         sys.argv = argv
         del sys.modules["pytest"]
         for name in more:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -47,13 +46,12 @@ def drawn_arguments(words: Sequence[str]) -> Arguments:
     return tuple(values)
 
 
-def write_arguments(make: Callable[[], Any], sides: Callable[[], Sequence[Callable[..., Any]]], path: Path) -> str:
-    """Write what both functions are called with, smaller where it is large, and return what stands for what, in words.
+def arguments(make: Callable[[], Any], sides: Callable[[], Sequence[Callable[..., Any]]]) -> tuple[Arguments, str]:
+    """Return what both functions are called with, smaller where it is large, and what stands for what, in words.
 
     Args:
         make: returns the inputs.
         sides: gives the reference and the kernel, where inputs are large.
-        path: of the file.
 
     Raises:
         RequestError: `make` raises, or returns no array, or large ones that nothing can stand for.
@@ -71,14 +69,7 @@ def write_arguments(make: Callable[[], Any], sides: Callable[[], Sequence[Callab
     arrays = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "dtype") else leaf, values)
     if not any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(arrays)):
         raise RequestError("the inputs: they hold no array; expected a tuple of arrays")
-    path.write_bytes(pickle.dumps(arrays))
-    return ", ".join(f"{small} for {size}" for size, small in shapes.items())
-
-
-def read_arguments(path: Path) -> Arguments:
-    """Return what was written."""
-    values: Arguments = pickle.loads(path.read_bytes())
-    return values
+    return arrays, ", ".join(f"{small} for {size}" for size, small in shapes.items())
 
 
 def largest(tree: Any) -> int:
@@ -163,18 +154,25 @@ def cropped(array: Any, shape: Sequence[int], sizes: Mapping[int, int]) -> Any:
     return part if end is None else np.where(part >= end, part % end, part).astype(array.dtype)
 
 
+def arrays_of(values: Arguments) -> list[Any]:
+    """Return the arrays among arguments, in the order of their leaves."""
+    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+
+
+def changed(change: Callable[[Any], Any], values: Arguments) -> Arguments:
+    """Return arguments with each array changed."""
+    result: Arguments = jax.tree.map(lambda leaf: change(leaf) if isinstance(leaf, np.ndarray) else leaf, values)
+    return result
+
+
 def of_arrays(function: Callable[..., Any], values: Arguments) -> tuple[Callable[..., Any], list[Any]]:
     """Return a function as one of its arrays alone, and these."""
-    leaves, tree = jax.tree.flatten(values)
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
 
     def call(*arrays: Any) -> Any:
-        filled = [*leaves]
-        for place, array in zip(places, arrays, strict=True):
-            filled[place] = array
-        return function(*jax.tree.unflatten(tree, filled))
+        left = iter(arrays)
+        return function(*changed(lambda _: next(left), values))
 
-    return call, [leaves[place] for place in places]
+    return call, arrays_of(values)
 
 
 def output_types(function: Callable[..., Any], values: Arguments) -> list[tuple[tuple[int, ...], str]]:
@@ -213,13 +211,10 @@ def others(values: Arguments) -> Arguments:
     """Return other arguments of the same kind: floats in another order and half as large, integers in another order."""
 
     def other(leaf: Any) -> Any:
-        if not isinstance(leaf, np.ndarray) or not leaf.size:
-            return leaf
         turned = leaf.reshape(-1)[::-1].reshape(leaf.shape)
         return np.asarray(turned * leaf.dtype.type(0.5) if leaf.dtype.kind not in "iub" else turned, leaf.dtype)
 
-    result: Arguments = jax.tree.map(other, values)
-    return result
+    return changed(other, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,18 +234,12 @@ class OtherArguments:
 
 def other_integers(values: Arguments) -> Iterator[OtherArguments]:
     """Yield other integers and booleans in their range; permutations, and sums that are sizes, stay such."""
-    arrays = [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+    arrays = arrays_of(values)
     sizes = {size for leaf in arrays for size in leaf.shape}
-    if not any(leaf.dtype.kind in "iub" and leaf.size > 1 for leaf in arrays):
-        return
-    for seed, words in enumerate(("other integers", "integers that are alike", "more integers")):
-        rng = np.random.default_rng(seed)
-
-        def at(leaf: Any, rng: Any = rng, alike: bool = seed == 1) -> Any:
-            is_drawn = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iub" and leaf.size > 1
-            return _redrawn(leaf, rng, sizes, alike) if is_drawn else leaf
-
-        yield OtherArguments(words, jax.tree.map(at, values), True)
+    if any(_is_drawn(leaf) for leaf in arrays):
+        for seed, words in enumerate(("other integers", "integers that are alike", "more integers")):
+            at = functools.partial(_redrawn, rng=np.random.default_rng(seed), sizes=sizes, alike=seed == 1)
+            yield OtherArguments(words, changed(at, values), True)
 
 
 def shifted_floats(values: Arguments) -> Iterator[OtherArguments]:
@@ -264,7 +253,13 @@ def shifted_floats(values: Arguments) -> Iterator[OtherArguments]:
                 yield OtherArguments(f"numbers far {words} zero", at, True)
 
 
+def _is_drawn(array: Any) -> bool:
+    return array.dtype.kind in "iub" and array.size > 1
+
+
 def _redrawn(array: Any, rng: np.random.Generator, sizes: Collection[int], alike: bool) -> Any:
+    if not _is_drawn(array):
+        return array
     flat = array.reshape(-1)
     if array.dtype.kind == "b":
         drawn = rng.random(flat.size) < (1.0 if alike else 0.5)
@@ -281,7 +276,7 @@ def _redrawn(array: Any, rng: np.random.Generator, sizes: Collection[int], alike
 
 def nearby_sizes(values: Arguments) -> Iterator[OtherArguments]:
     """Yield each size doubled, then one less, and half of it; integers keep what they index, and their order."""
-    arrays = [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+    arrays = arrays_of(values)
     integers = [leaf for leaf in arrays if leaf.dtype.kind in "iu"]
     sums = {int(leaf.sum()) for leaf in integers}
     sizes = sorted({size for leaf in arrays for size in leaf.shape if size > 1} - sums)
@@ -300,12 +295,11 @@ def _resized_values(values: Arguments, sizes: Mapping[int, int]) -> Arguments:
     rng = np.random.default_rng(1)
 
     def at(leaf: Any) -> Any:
-        if not isinstance(leaf, np.ndarray) or not {*leaf.shape} & {*sizes}:
+        if not {*leaf.shape} & {*sizes}:
             return leaf
         shape = [sizes.get(size, size) for size in leaf.shape]
         if all(new <= old for new, old in zip(shape, leaf.shape, strict=True)):
             return cropped(leaf, shape, sizes)
         return np.asarray(rng.choice(leaf.reshape(-1), shape), leaf.dtype)
 
-    changed: Arguments = jax.tree.map(at, values)
-    return changed
+    return changed(at, values)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,6 @@ from samebits.kernel_gate.arguments import (
     near,
     nearby_sizes,
     other_integers,
-    output_types,
     shifted_floats,
 )
 from samebits.kernel_gate.request import GateRequest
@@ -44,9 +45,8 @@ def elsewhere(sides: Sides, values: Arguments, request: GateRequest, alone: Alon
     rows += [_among(sides, [*shifted_floats(values)], end, exactly=False)]
     if request.sizes == "given":
         return [*rows, GateRow(kind="structure", state="not tried", words="other sizes were not asked for")]
-    near_by = list(nearby_sizes(values))[:SIZES]
-    if request.sizes == "all":
-        near_by = [OtherArguments(each.words, each.values, True) for each in near_by]
+    every = request.sizes == "all"
+    near_by = [replace(each, required=each.required or every) for each in islice(nearby_sizes(values), SIZES)]
     return [*rows, _among(sides, near_by, end)]
 
 
@@ -102,7 +102,6 @@ def _at(sides: Sides, values: Arguments, *, exactly: bool = True) -> tuple[str, 
     outputs: list[list[Any]] = []
     for side, state in zip(sides, ("no input", "rejected"), strict=True):
         try:
-            output_types(side, values)
             outputs.append(executed(side, values))
         except Exception:  # whatever it raises
             return state, ""

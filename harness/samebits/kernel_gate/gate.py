@@ -74,28 +74,23 @@ def gated(request: GateRequest) -> GateOutcome:
     )
     if source:
         return GateOutcome(rows=_whole(source))
-    import samebits.kernel_gate.alone  # once, for all processes
-    import samebits.kernel_gate.judged  # noqa: F401
+    from samebits.kernel_gate.alone import watched_alone  # once, for all processes
+    from samebits.kernel_gate.judged import judged
 
-    with tempfile.TemporaryDirectory(prefix="samebits-gate-") as folder:
-        return _tried(request, Path(folder) / "arguments")
-
-
-def _tried(request: GateRequest, path: Path) -> GateOutcome:
-    """Judge a kernel without its reference, and then beside it."""
-    written = forked(functools.partial(_write, request, path), request.seconds)
-    if written.trouble:
-        raise CouldNotRun(f"the inputs: it {written.trouble}")
-    stand_in, wrong = written.value
+    seconds = request.seconds
+    inputs = forked(lambda: _inputs(request), seconds)
+    if inputs.trouble:
+        raise CouldNotRun(f"the inputs: it {inputs.trouble}")
+    values, stand_in, wrong = inputs.value
     if wrong:
         raise RequestError(wrong)
     notes = (f"smaller sizes stand for large ones, at which the programs are the same: {stand_in}",) if stand_in else ()
-    alone = forked(functools.partial(_alone, request, path), request.seconds)
+    alone = forked(lambda: watched_alone(request.kernel, values), seconds)
     if alone.trouble:
         return GateOutcome(rows=_whole([refuted("tampering", f"it {alone.trouble}")]))
     if any(row.state == "refuted" for row in alone.value.rows):
         return GateOutcome(rows=_whole(alone.value.rows), notes=notes)
-    beside = forked(functools.partial(_beside, request, path, alone.value), request.seconds)
+    beside = forked(lambda: judged(request, values, alone.value, time.monotonic() + seconds / 2), seconds)
     if beside.trouble:
         undecided = GateRow(kind="formula", state="undecided", words=f"comparing it {beside.trouble}")
         return GateOutcome(rows=_whole([*alone.value.rows, undecided]), notes=notes)
@@ -116,9 +111,9 @@ def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:
     return tuple(whole)
 
 
-def _write(request: GateRequest, path: Path) -> tuple[str, str]:
-    """Write the inputs, and return what stands for what, and what is wrong with them."""
-    from samebits.kernel_gate.arguments import drawn_arguments, write_arguments
+def _inputs(request: GateRequest) -> tuple[Any, str, str]:
+    """Return the inputs, what stands for what, and what is wrong with them."""
+    from samebits.kernel_gate.arguments import arguments, drawn_arguments
     from samebits.programs.implementations import function_named
 
     try:
@@ -127,20 +122,6 @@ def _write(request: GateRequest, path: Path) -> tuple[str, str]:
         if request.inputs is not None:
             make = function_named(request.inputs)  # type: ignore[assignment]
         # The kernel is imported where smaller sizes are looked for alone: inputs may not depend on it.
-        return write_arguments(make, lambda: [*map(function_named, (request.reference, request.kernel))], path), ""
+        return *arguments(make, lambda: [*map(function_named, (request.reference, request.kernel))]), ""
     except SamebitsError as error:
-        return "", str(error)
-
-
-def _alone(request: GateRequest, path: Path) -> Any:
-    from samebits.kernel_gate.alone import watched_alone
-    from samebits.kernel_gate.arguments import read_arguments
-
-    return watched_alone(request.kernel, read_arguments(path))
-
-
-def _beside(request: GateRequest, path: Path, alone: Any) -> Any:
-    from samebits.kernel_gate.arguments import read_arguments
-    from samebits.kernel_gate.judged import judged
-
-    return judged(request, read_arguments(path), alone, time.monotonic() + request.seconds / 2)
+        return (), "", str(error)

@@ -88,14 +88,16 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
     failing = [leaf for leaf in leaves if not leaf.ruling.ok]
     forward = [leaf for leaf in failing if leaf.place.direction != "gradient"]
     for leaf in forward or failing:
-        reason, where = _reason(leaf), next((line.variant for line in leaf.named.lines), None)
+        reason = leaf.ruling.evidence or leaf.proof.refutation or leaf.ruling.reason or leaf.ruling.verdict
+        words, where = (
+            ": ".join(filter(None, (leaf.place.what(), reason))),
+            next((line.variant for line in leaf.named.lines), None),
+        )
         if leaf.ruling.verdict in ("error", "skipped") and (not forward or _all_near(sides, values)):
-            rows.append(
-                GateRow(kind="formula" if forward else "gradient", state="undecided", words=_said(leaf, reason))
-            )
+            rows.append(GateRow(kind="formula" if forward else "gradient", state="undecided", words=words))
             continue
         kind: Kind = "gradient" if not forward else _kind(leaf, sides, values, program)
-        rows.append(refuted(kind, _said(leaf, reason), where or ""))
+        rows.append(refuted(kind, words, where or ""))
         break
     wrong = {row.kind for row in rows}
     verdicts = sorted({leaf.ruling.verdict for leaf in leaves if leaf.place.direction != "gradient"})
@@ -109,16 +111,8 @@ def _ruled(leaves: Sequence[Finding], sides: Sides, values: Arguments, program: 
     return rows
 
 
-def _said(leaf: Finding, reason: str) -> str:
-    return f"{leaf.place.what()}: {reason}" if leaf.place.what() else reason
-
-
 def _all_near(sides: Sides, values: Arguments) -> bool:
     return all(map(near, *(executed(side, values) for side in sides)))
-
-
-def _reason(leaf: Finding) -> str:
-    return leaf.ruling.evidence or leaf.proof.refutation or leaf.ruling.reason or leaf.ruling.verdict
 
 
 def _kind(leaf: Finding, sides: Sides, values: Arguments, program: Any) -> Kind:

@@ -24,17 +24,13 @@ _PURE = (
 TESTING = frozenset(("pytest", "_pytest", "unittest", "samebits", "hypothesis", "psutil", "tests"))
 
 _REACHING = {
+    **dict.fromkeys(("eval", "exec", "compile"), "executes text"),
+    **dict.fromkeys(("globals", "vars"), "reads names of a module by text"),
+    **dict.fromkeys(("exit", "quit"), "ends the process"),
     "open": "opens files",
-    "eval": "executes text",
-    "exec": "executes text",
-    "compile": "executes text",
     "__import__": "imports by a computed name",
-    "globals": "reads names of a module by text",
-    "vars": "reads names of a module by text",
     "input": "reads what is typed",
     "breakpoint": "stops in a debugger",
-    "exit": "ends the process",
-    "quit": "ends the process",
     "__builtins__": "reaches for Python's own functions",
     "__file__": "reads the path of its file",
     "__name__": "reads the name under which it was imported",
@@ -42,17 +38,13 @@ _REACHING = {
 """Of Python's own names, those through which code learns or changes more than its arguments."""
 
 _INSIDES = {
+    **dict.fromkeys(("f_back", "f_locals", "f_globals", "tb_frame"), "reads the functions that call it"),
+    **dict.fromkeys(("pure_callback", "io_callback"), "computes on the host"),
     "__globals__": "reads the module of a function",
     "__builtins__": "reaches for Python's own functions",
     "__subclasses__": "lists classes of this process",
     "__code__": "reads the code of a function",
-    "f_back": "reads the functions that call it",
-    "f_locals": "reads the functions that call it",
-    "f_globals": "reads the functions that call it",
-    "tb_frame": "reads the functions that call it",
     "Tracer": "asks whether it is traced",
-    "pure_callback": "computes on the host",
-    "io_callback": "computes on the host",
 }
 """Of attributes, the same."""
 
@@ -117,26 +109,19 @@ class _Source(ast.NodeVisitor):
 
     def visit_from(self, function: str | None) -> None:
         """Visit the top level and a function; all of the file where there is none."""
+        left = dict(self._bodies)
         waiting = [node for node in self._top if not isinstance(node, ast.Import | ast.ImportFrom)]
-        done: set[str] = set()
-        names = [*self._bodies] if function is None else [function]
-        while waiting or names:
-            while names:
-                name = names.pop()
-                if name in self._bodies and name not in done:
-                    done.add(name)
-                    waiting.append(self._bodies[name])
-            for node in waiting:
-                self.visit(node)
-                names += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-            waiting = []
+        waiting += [left.pop(name) for name in (self._bodies if function is None else [function]) if name in left]
+        for node in waiting:  # which grows
+            self.visit(node)
+            names = (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+            waiting += [left.pop(name) for name in names if name in left]
 
     def _note_imports(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                self.modules[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
+                top = alias.name.partition(".")[0]
+                self.modules[alias.asname or top] = alias.name if alias.asname else top
                 self._note_module(node, alias.name)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
@@ -168,15 +153,15 @@ class _Source(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """Look at an attribute, as far as it is one of a module."""
-        chain = _chain(node)
-        if chain and chain[0] in self.modules:
-            self._of_module(".".join((self.modules[chain[0]], *chain[1:])), node)
-        elif chain is None:
+        name = self._name_in_module(node)
+        if name:
+            self._of_module(name, node)
+        elif _chain(node) is None:
             self.visit(node.value)
         if node.attr in _INSIDES:
             self._add("aware", f"{_INSIDES[node.attr]} ({node.attr})", node)
-        if isinstance(node.ctx, ast.Store | ast.Del) and chain and chain[0] in self.modules:
-            self._add("tampering", f"changes {'.'.join((self.modules[chain[0]], *chain[1:]))}", node)
+        if name and isinstance(node.ctx, ast.Store | ast.Del):
+            self._add("tampering", f"changes {name}", node)
 
     def visit_Call(self, node: ast.Call) -> None:
         """Look at `getattr` and `setattr` of modules, whose names may be texts."""
@@ -186,17 +171,22 @@ class _Source(ast.NodeVisitor):
             text = constant if isinstance(constant, str) else ""
             if text in _INSIDES or not text:
                 self._add("aware", f"reads attributes by a computed or hidden name ({name})", node)
-            of = _chain(node.args[0])
-            if name != "getattr" and of and of[0] in self.modules:
-                self._add("tampering", f"changes {'.'.join((self.modules[of[0]], *of[1:]))}.{text}", node)
-            elif name == "getattr" and of and of[0] in self.modules and text:
-                self._of_module(".".join((self.modules[of[0]], *of[1:], text)), node)
+            of = self._name_in_module(node.args[0])
+            if of and name != "getattr":
+                self._add("tampering", f"changes {of}.{text}", node)
+            elif of and text:
+                self._of_module(f"{of}.{text}", node)
         if _chain(node.func) != ("logging", "getLogger"):  # whose argument is usually `__name__`
             self.generic_visit(node)
 
     def visit_Global(self, node: ast.Global) -> None:
         """Look at names of the module that a function assigns."""
         self._add("kept", f"assigns names of its module ({', '.join(node.names)})", node)
+
+    def _name_in_module(self, node: ast.AST) -> str:
+        """Return the whole name of what is an imported module, or an attribute of one; else an empty text."""
+        first, *rest = _chain(node) or ("",)
+        return ".".join((self.modules[first], *rest)) if first in self.modules else ""
 
     def _of_module(self, name: str, node: ast.AST) -> None:
         top = name.partition(".")[0]

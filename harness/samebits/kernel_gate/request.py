@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -109,21 +110,18 @@ def split(named: str) -> tuple[Path, str]:
 
 
 def _named(text: str, usual: tuple[str, ...], what: str) -> str:
-    path, _, function = text.partition(".py:") if ".py:" in text else (text.removesuffix(".py"), "", "")
-    file = Path(f"{path}.py").resolve()
-    if not text.endswith(".py") and ".py:" not in text:
+    parts = re.fullmatch(r"(.+\.py)(?::(.+))?", text)
+    if parts is None:
         raise RequestError(f"{what} {text!r}: expected FILE.py or FILE.py:FUNCTION")
+    file, function = Path(parts[1]).resolve(), parts[2]
     known = _functions(file)
-    if function:
-        if function not in known:
-            raise RequestError(f"{file} has no function '{function}'; it has {', '.join(known) or 'none'}")
-        return f"{file}:{function}"
+    has = f"has {', '.join(known) or 'none'}"
+    if function and function not in known:
+        raise RequestError(f"{file} has no function '{function}'; it {has}")
     chosen = [name for name in usual if name in known] or [name for name in known if not name.startswith("_")]
-    if len(chosen) != 1 and chosen[:1] != [usual[0]]:
-        raise RequestError(
-            f"{file}: which function is the {what}? It has {', '.join(known) or 'none'}; write {file.name}:NAME"
-        )
-    return f"{file}:{chosen[0]}"
+    if not function and len(chosen) != 1 and chosen[:1] != [usual[0]]:
+        raise RequestError(f"{file}: which function is the {what}? It {has}; write {file.name}:NAME")
+    return f"{file}:{function or chosen[0]}"
 
 
 def _functions(file: Path) -> list[str]:
@@ -136,7 +134,6 @@ def _functions(file: Path) -> list[str]:
         line = getattr(error, "lineno", None)
         raise RequestError(f"{file}{f':{line}' if line else ''}: is not Python: {error}") from None
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Lambda | ast.Attribute):
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return names
+    bound = [node for node in tree.body if isinstance(node, ast.Assign)]
+    bound = [node for node in bound if isinstance(node.value, ast.Call | ast.Lambda | ast.Attribute)]
+    return names + [target.id for node in bound for target in node.targets if isinstance(target, ast.Name)]
