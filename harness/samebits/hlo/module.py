@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,191 +25,63 @@ _TYPES = {
     "double": descriptor_pb2.FieldDescriptorProto.TYPE_DOUBLE,
 }
 
-# Message -> field -> (number, type); "*" marks a repeated field. An enum is read as its number.
-_MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
-    "Tile": {"dimensions": (1, "int64*")},
-    "Layout": {"minor_to_major": (1, "int64*"), "tiles": (6, "Tile*")},
-    "Shape": {
-        "element_type": (2, "int64"),
-        "dimensions": (3, "int64*"),
-        "tuple_shapes": (4, "Shape*"),
-        "layout": (5, "Layout"),
-        "is_dynamic": (6, "bool*"),
-    },
-    "WindowDimension": {
-        "size": (1, "int64"),
-        "stride": (2, "int64"),
-        "low": (3, "int64"),
-        "high": (4, "int64"),
-        "window_dilation": (5, "int64"),
-        "base_dilation": (6, "int64"),
-        "reversal": (7, "bool"),
-    },
-    "Window": {"dimensions": (1, "WindowDimension*")},
-    "Convolution": {
-        "rhs_input": (3, "int64"),
-        "rhs_output": (4, "int64"),
-        "rhs_spatial": (6, "int64*"),
-        "lhs_batch": (7, "int64"),
-        "lhs_feature": (8, "int64"),
-        "out_batch": (9, "int64"),
-        "out_feature": (10, "int64"),
-        "lhs_spatial": (11, "int64*"),
-        "out_spatial": (12, "int64*"),
-    },
-    "Dot": {
-        "lhs_contracting": (1, "int64*"),
-        "rhs_contracting": (2, "int64*"),
-        "lhs_batch": (3, "int64*"),
-        "rhs_batch": (4, "int64*"),
-    },
-    "Precision": {"operands": (1, "int64*"), "algorithm": (2, "int64")},
-    "Gather": {
-        "offset_dims": (1, "int64*"),
-        "collapsed_slice_dims": (2, "int64*"),
-        "start_index_map": (3, "int64*"),
-        "index_vector_dim": (4, "int64"),
-        "operand_batching_dims": (5, "int64*"),
-        "start_indices_batching_dims": (6, "int64*"),
-    },
-    "Scatter": {
-        "update_window_dims": (1, "int64*"),
-        "inserted_window_dims": (2, "int64*"),
-        "scatter_dims_to_operand_dims": (3, "int64*"),
-        "index_vector_dim": (4, "int64"),
-        "operand_batching_dims": (5, "int64*"),
-        "scatter_indices_batching_dims": (6, "int64*"),
-    },
-    "Slice": {"start": (1, "int64"), "limit": (2, "int64"), "stride": (3, "int64")},
-    "PadDimension": {"low": (1, "int64"), "high": (2, "int64"), "interior": (3, "int64")},
-    "Padding": {"dimensions": (1, "PadDimension*")},
-    "ReplicaGroup": {"replica_ids": (1, "int64*")},
-    "IotaGroups": {
-        "groups": (1, "int64"),
-        "size": (2, "int64"),
-        "dimensions": (3, "int64*"),
-        "permutation": (4, "int64*"),
-    },
-    "DeviceList": {"replica_groups": (1, "ReplicaGroup*"), "iota": (2, "IotaGroups")},
-    "MeshAxis": {"name": (1, "string"), "size": (2, "int64")},
-    "IotaOrder": {"dimensions": (1, "int64*"), "permutation": (2, "int64*")},
-    "DeviceMesh": {"axes": (1, "MeshAxis*"), "device_ids": (2, "int64*"), "iota": (3, "IotaOrder")},
-    "SubAxis": {"before": (1, "int64"), "size": (2, "int64")},
-    "AxisRef": {"index": (1, "int64"), "sub_axis": (2, "SubAxis")},
-    "MeshGroups": {"mesh": (1, "DeviceMesh"), "axes": (2, "AxisRef*")},
-    "SourceTarget": {"source": (1, "int64"), "target": (2, "int64")},
-    "Literal": {
-        "shape": (1, "Shape"),
-        "preds": (2, "bool*"),
-        "u8s": (3, "bytes"),
-        "s32s": (4, "int64*"),
-        "s64s": (5, "int64*"),
-        "u32s": (6, "int64*"),
-        "u64s": (7, "int64*"),
-        "f32s": (8, "float*"),
-        "f64s": (9, "double*"),
-        "tuple_literals": (10, "Literal*"),
-        "f16s": (11, "bytes"),
-        "c64s": (12, "float*"),
-        "bf16s": (13, "bytes"),
-        "s8s": (15, "bytes"),
-        "u16s": (16, "bytes"),
-        "s16s": (17, "bytes"),
-        "c128s": (18, "double*"),
-        "f8e5m2s": (19, "bytes"),
-        "f8e4m3fns": (20, "bytes"),
-        "s4s": (21, "bytes"),
-        "u4s": (22, "bytes"),
-        "f8e4m3b11fnuzs": (23, "bytes"),
-        "f8e5m2fnuzs": (24, "bytes"),
-        "f8e4m3fnuzs": (25, "bytes"),
-        "s2s": (26, "bytes"),
-        "u2s": (27, "bytes"),
-        "f8e4m3s": (28, "bytes"),
-        "f8e3m4s": (29, "bytes"),
-        "f4e2m1fns": (32, "bytes"),
-        "f8e8m0fnus": (33, "bytes"),
-    },
-    "Metadata": {
-        "op_name": (2, "string"),
-        "file": (3, "string"),
-        "line": (4, "int64"),
-        "frame": (15, "int64"),
-    },
-    "FileLocation": {"file": (1, "int64"), "line": (3, "int64")},
-    "StackFrame": {"location": (1, "int64")},
-    "StackFrames": {
-        "files": (1, "string*"),
-        "locations": (3, "FileLocation*"),
-        "frames": (4, "StackFrame*"),
-    },
-    "Attribute": {"key": (1, "string"), "value": (2, "string")},
-    "Attributes": {"map": (1, "Attribute*")},
-    "Instruction": {
-        "name": (1, "string"),
-        "opcode": (2, "string"),
-        "shape": (3, "Shape"),
-        "metadata": (7, "bytes"),
-        "literal": (8, "Literal"),
-        "parameter_number": (9, "int64"),
-        "tuple_index": (13, "int64"),
-        "dimensions": (14, "int64*"),
-        "window": (15, "Window"),
-        "convolution": (16, "Convolution"),
-        "slices": (17, "Slice*"),
-        "exponent_bits": (18, "int64"),
-        "mantissa_bits": (19, "int64"),
-        "dynamic_slice_sizes": (20, "int64*"),
-        "padding": (21, "Padding"),
-        "channel_id": (26, "int64"),
-        "custom_call_target": (28, "string"),
-        "dot": (30, "Dot"),
-        "fft_type": (31, "int64"),
-        "fft_length": (32, "int64*"),
-        "gather": (33, "Gather"),
-        "gather_slice_sizes": (34, "int64*"),
-        "id": (35, "int64"),
-        "sharding": (40, "bytes"),
-        "operand_ids": (36, "int64*"),
-        "control_predecessor_ids": (37, "int64*"),
-        "called_computation_ids": (38, "int64*"),
-        "backend_config": (43, "bytes"),
-        "scatter": (48, "Scatter"),
-        "replica_groups": (49, "ReplicaGroup*"),
-        "feature_group_count": (50, "int64"),
-        "precision": (51, "Precision"),
-        "source_target_pairs": (52, "SourceTarget*"),
-        "batch_group_count": (58, "int64"),
-        "frontend_attributes": (68, "Attributes"),
-        "rng_algorithm": (70, "int64"),
-        "comparison_type": (72, "string"),
-        "comparison_order": (102, "string"),
-        "async_execution_thread": (79, "string"),
-        "k": (81, "int64"),
-        "statistics": (82, "bytes"),
-        "largest": (85, "bool"),
-        "comparison_direction": (63, "string"),
-        "devices": (87, "DeviceList"),
-        "original_value": (88, "bytes"),
-        "iota_groups": (92, "IotaGroups"),
-        "mesh_groups": (93, "MeshGroups"),
-    },
-    "Computation": {
-        "name": (1, "string"),
-        "instructions": (2, "Instruction*"),
-        "id": (5, "int64"),
-        "root_id": (6, "int64"),
-        "execution_thread": (8, "string"),
-    },
-    "Module": {
-        "name": (1, "string"),
-        "computations": (3, "Computation*"),
-        "entry_computation_id": (6, "int64"),
-        "input_output_alias": (8, "bytes"),
-        "stack_frames": (17, "StackFrames"),
-    },
-    "Dump": {"module": (1, "Module")},
-}
+_FIELDS = """
+Tile: dimensions 1 int64*
+Layout: minor_to_major 1 int64*, tiles 6 Tile*
+Shape: element_type 2 int64, dimensions 3 int64*, tuple_shapes 4 Shape*, layout 5 Layout, is_dynamic 6 bool*
+WindowDimension: size 1 int64, stride 2 int64, low 3 int64, high 4 int64, window_dilation 5 int64,
+    base_dilation 6 int64, reversal 7 bool
+Window: dimensions 1 WindowDimension*
+Convolution: rhs_input 3 int64, rhs_output 4 int64, rhs_spatial 6 int64*, lhs_batch 7 int64, lhs_feature 8 int64,
+    out_batch 9 int64, out_feature 10 int64, lhs_spatial 11 int64*, out_spatial 12 int64*
+Dot: lhs_contracting 1 int64*, rhs_contracting 2 int64*, lhs_batch 3 int64*, rhs_batch 4 int64*
+Precision: operands 1 int64*, algorithm 2 int64
+Gather: offset_dims 1 int64*, collapsed_slice_dims 2 int64*, start_index_map 3 int64*, index_vector_dim 4 int64,
+    operand_batching_dims 5 int64*, start_indices_batching_dims 6 int64*
+Scatter: update_window_dims 1 int64*, inserted_window_dims 2 int64*, scatter_dims_to_operand_dims 3 int64*,
+    index_vector_dim 4 int64, operand_batching_dims 5 int64*, scatter_indices_batching_dims 6 int64*
+Slice: start 1 int64, limit 2 int64, stride 3 int64
+PadDimension: low 1 int64, high 2 int64, interior 3 int64
+Padding: dimensions 1 PadDimension*
+ReplicaGroup: replica_ids 1 int64*
+IotaGroups: groups 1 int64, size 2 int64, dimensions 3 int64*, permutation 4 int64*
+DeviceList: replica_groups 1 ReplicaGroup*, iota 2 IotaGroups
+MeshAxis: name 1 string, size 2 int64
+IotaOrder: dimensions 1 int64*, permutation 2 int64*
+DeviceMesh: axes 1 MeshAxis*, device_ids 2 int64*, iota 3 IotaOrder
+SubAxis: before 1 int64, size 2 int64
+AxisRef: index 1 int64, sub_axis 2 SubAxis
+MeshGroups: mesh 1 DeviceMesh, axes 2 AxisRef*
+SourceTarget: source 1 int64, target 2 int64
+Literal: shape 1 Shape, preds 2 bool*, u8s 3 bytes, s32s 4 int64*, s64s 5 int64*, u32s 6 int64*, u64s 7 int64*,
+    f32s 8 float*, f64s 9 double*, tuple_literals 10 Literal*, f16s 11 bytes, c64s 12 float*, bf16s 13 bytes,
+    s8s 15 bytes, u16s 16 bytes, s16s 17 bytes, c128s 18 double*, f8e5m2s 19 bytes, f8e4m3fns 20 bytes, s4s 21 bytes,
+    u4s 22 bytes, f8e4m3b11fnuzs 23 bytes, f8e5m2fnuzs 24 bytes, f8e4m3fnuzs 25 bytes, s2s 26 bytes, u2s 27 bytes,
+    f8e4m3s 28 bytes, f8e3m4s 29 bytes, f4e2m1fns 32 bytes, f8e8m0fnus 33 bytes
+Metadata: op_name 2 string, file 3 string, line 4 int64, frame 15 int64
+FileLocation: file 1 int64, line 3 int64
+StackFrame: location 1 int64
+StackFrames: files 1 string*, locations 3 FileLocation*, frames 4 StackFrame*
+Attribute: key 1 string, value 2 string
+Attributes: map 1 Attribute*
+Instruction: name 1 string, opcode 2 string, shape 3 Shape, metadata 7 bytes, literal 8 Literal,
+    parameter_number 9 int64, tuple_index 13 int64, dimensions 14 int64*, window 15 Window,
+    convolution 16 Convolution, slices 17 Slice*, exponent_bits 18 int64, mantissa_bits 19 int64,
+    dynamic_slice_sizes 20 int64*, padding 21 Padding, channel_id 26 int64, custom_call_target 28 string, dot 30 Dot,
+    fft_type 31 int64, fft_length 32 int64*, gather 33 Gather, gather_slice_sizes 34 int64*, id 35 int64,
+    sharding 40 bytes, operand_ids 36 int64*, control_predecessor_ids 37 int64*, called_computation_ids 38 int64*,
+    backend_config 43 bytes, scatter 48 Scatter, replica_groups 49 ReplicaGroup*, feature_group_count 50 int64,
+    precision 51 Precision, source_target_pairs 52 SourceTarget*, batch_group_count 58 int64,
+    frontend_attributes 68 Attributes, rng_algorithm 70 int64, comparison_type 72 string, comparison_order 102 string,
+    async_execution_thread 79 string, k 81 int64, statistics 82 bytes, largest 85 bool,
+    comparison_direction 63 string, devices 87 DeviceList, original_value 88 bytes, iota_groups 92 IotaGroups,
+    mesh_groups 93 MeshGroups
+Computation: name 1 string, instructions 2 Instruction*, id 5 int64, root_id 6 int64, execution_thread 8 string
+Module: name 1 string, computations 3 Computation*, entry_computation_id 6 int64, input_output_alias 8 bytes,
+    stack_frames 17 StackFrames
+Dump: module 1 Module
+"""
+"""Of each message its fields, their numbers and types; "*" marks a repeated field. An enum is read as its number."""
 
 BITS = {
     1: 8, 2: 8, 3: 16, 4: 32, 5: 64, 6: 8, 7: 16, 8: 32, 9: 64, 10: 16, 11: 32, 12: 64, 15: 64, 16: 16, 18: 128, 19: 8,
@@ -219,12 +92,13 @@ BITS = {
 
 def _factory() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="samebits/hlo.proto", package="samebits", syntax="proto3")
-    for name, fields in _MESSAGES.items():
+    for line in re.split(r"\n(?=\w)", _FIELDS.strip()):
+        name, _, fields = line.partition(":")
         described = file.message_type.add(name=name)
-        for field, (number, kind) in fields.items():
+        for field, number, kind in map(str.split, fields.split(",")):
             repeated = kind.endswith("*")
             kind = kind.removesuffix("*")
-            added = described.field.add(name=field, number=number)
+            added = described.field.add(name=field, number=int(number))
             added.label = added.LABEL_REPEATED if repeated else added.LABEL_OPTIONAL
             if kind in _TYPES:
                 added.type = _TYPES[kind]
@@ -232,7 +106,10 @@ def _factory() -> dict[str, Any]:
                 added.type, added.type_name = added.TYPE_MESSAGE, f".samebits.{kind}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"samebits.{name}")) for name in _MESSAGES}
+    return {
+        each.name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"samebits.{each.name}"))
+        for each in file.message_type
+    }
 
 
 _CLASSES = _factory()

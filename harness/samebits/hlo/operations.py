@@ -110,14 +110,6 @@ def _select(step: HloStep) -> Any:
     return lax.select(predicate, yes.astype(step.dtype), no.astype(step.dtype))
 
 
-def _convert(step: HloStep) -> Any:
-    return lax.convert_element_type(step.values[0], step.dtype)
-
-
-def _reduce_precision(step: HloStep) -> Any:
-    return lax.reduce_precision(step.values[0], step.inst.exponent_bits, step.inst.mantissa_bits)
-
-
 def cast(step: HloStep) -> Any:
     """Cast bytes, of several arrays in their order, to another shape through the layouts of all."""
     kind, target = step.dtype, layouts.Placement.of(step.inst.shape)
@@ -143,23 +135,11 @@ def _bitcast_convert(step: HloStep) -> Any:
     return value.astype(step.dtype) if same else lax.bitcast_convert_type(value, step.dtype)
 
 
-def _reshape(step: HloStep) -> Any:
-    return lax.reshape(step.values[0], step.dims)
-
-
-def _transpose(step: HloStep) -> Any:
-    return lax.transpose(step.values[0], tuple(step.inst.dimensions))
-
-
 def _broadcast(step: HloStep) -> Any:
     where = tuple(step.inst.dimensions)
     order = np.argsort(where)
     value = step.values[0] if list(order) == [*range(len(where))] else lax.transpose(step.values[0], tuple(order))
     return lax.broadcast_in_dim(value, step.dims, tuple(sorted(where)))
-
-
-def _iota(step: HloStep) -> Any:
-    return lax.broadcasted_iota(step.dtype, step.dims, step.inst.dimensions[0])
 
 
 def _slice(step: HloStep) -> Any:
@@ -225,14 +205,6 @@ def _inside(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -
     ]
 
 
-def _concatenate(step: HloStep) -> Any:
-    return lax.concatenate(step.values, step.inst.dimensions[0])
-
-
-def _reverse(step: HloStep) -> Any:
-    return lax.rev(step.values[0], tuple(step.inst.dimensions))
-
-
 def _pad(step: HloStep) -> Any:
     parts = [(part.low, part.high, part.interior) for part in step.inst.padding.dimensions]
     value, filler = (value.astype(step.dtype) for value in step.values)
@@ -245,10 +217,6 @@ def _dot(step: HloStep) -> Any:
     batch = tuple(numbers.lhs_batch), tuple(numbers.rhs_batch)
     lhs, rhs = step.values
     return lax.dot_general(lhs, rhs, (contracting, batch), step.precision, preferred_element_type=step.dtype)
-
-
-def _fft(step: HloStep) -> Any:
-    return lax.fft(step.values[0], lax.FftType(step.inst.fft_type), tuple(step.inst.fft_length))
 
 
 def _map(step: HloStep) -> Any:
@@ -437,10 +405,6 @@ def _scattered(
     return tuple(lax.fori_loop(0, len(vectors), one_window, tuple(jnp.asarray(array) for array in arrays)))
 
 
-def _clamp(step: HloStep) -> Any:
-    return lax.clamp(*step.values)
-
-
 def _rng_bit_generator(step: HloStep) -> Any:
     shape = step.inst.shape.tuple_shapes[1]
     dtype = step.program.dtype(step.inst, shape)
@@ -453,25 +417,27 @@ RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "bitcast": cast,
     "bitcast-convert": _bitcast_convert,
     "broadcast": _broadcast,
-    "clamp": _clamp,
+    "clamp": lambda step: lax.clamp(*step.values),
     "compare": _compare,
-    "concatenate": _concatenate,
+    "concatenate": lambda step: lax.concatenate(step.values, step.inst.dimensions[0]),
     "constant": _constant,
-    "convert": _convert,
+    "convert": lambda step: lax.convert_element_type(step.values[0], step.dtype),
     "convolution": in_passes(convolution),
     "dot": in_passes(_dot),
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
-    "fft": _fft,
+    "fft": lambda step: lax.fft(step.values[0], lax.FftType(step.inst.fft_type), tuple(step.inst.fft_length)),
     "gather": _gather,
-    "iota": _iota,
+    "iota": lambda step: lax.broadcasted_iota(step.dtype, step.dims, step.inst.dimensions[0]),
     "map": _map,
     "pad": _pad,
     "reduce": _reduce,
-    "reduce-precision": _reduce_precision,
+    "reduce-precision": lambda step: lax.reduce_precision(
+        step.values[0], step.inst.exponent_bits, step.inst.mantissa_bits
+    ),
     "reduce-window": _reduce_window,
-    "reshape": _reshape,
-    "reverse": _reverse,
+    "reshape": lambda step: lax.reshape(step.values[0], step.dims),
+    "reverse": lambda step: lax.rev(step.values[0], tuple(step.inst.dimensions)),
     "rng-bit-generator": _rng_bit_generator,
     "scatter": _scatter,
     "select": _select,
@@ -479,6 +445,6 @@ RULES: Mapping[str, Callable[[HloStep], Any]] = {
     "slice": _slice,
     "sort": sort,
     "topk": largest,
-    "transpose": _transpose,
+    "transpose": lambda step: lax.transpose(step.values[0], tuple(step.inst.dimensions)),
 }
 """By opcode: what an instruction returns for the values of its operands."""
