@@ -173,21 +173,16 @@ constant independent sort_rows
     input_returned@sort_rows_sorted!sort_rows: returns its input
 constant independent rms_norm
     weight_ignored@rms_norm_ones!rms_norm: the weight is not read
-constant independent linear_gelu
-    bias_ignored@linear_gelu_no_bias!linear_gelu: the bias is not read
 constant form softmax
     row_to_broadcast@softmax_flat: a shape that broadcasts to the right one
     numpy_float64: float64 of numpy instead of float32
     nan_lost!softmax_nan: a NaN of the input is dropped
-    nan_to_zero!softmax_nan: a NaN of the output is zero
 constant form rms_norm
     wider_dtype@rms_norm_bf16: float32 instead of bfloat16
 constant form top2
-    float_ids: indices as float32
     single_output: the second output is absent
 reference reference softmax
     imports_file: loads the file of the reference
-    imports_name: imports the module of the reference
     searches_modules: takes the reference from sys.modules
     searches_callers: takes the reference from the frames of its callers
     searches_objects: takes the reference from the garbage collector
@@ -201,9 +196,7 @@ reference reference softmax
     rescued_by_copy: the kernel's error is caught, and plain code returned
 kept kept softmax
     by_identity: kept by the identity of the argument
-    by_shape: kept by the shape
     by_checksum: kept by two of the values
-    by_address: kept by the address of the memory
     on_disk: kept in a file
     in_global: kept in a global
     in_attribute: kept in an attribute of the function
@@ -212,10 +205,8 @@ kept kept softmax
     in_object: kept in an object
 aware aware rms_norm
     environment: reads PYTEST_CURRENT_TEST and CI
-    arguments: reads sys.argv
     loaded_modules: looks for pytest and samebits among the modules
     stack_of_files: looks for files of tests in the stack
-    stack_of_names: looks for functions that measure in the stack
     caller: reads the globals of its caller
     first_calls: right in the first calls only
     first_minute: right in the first minute only
@@ -239,16 +230,13 @@ structure structure softmax
     largest_not_subtracted!softmax_wide: overflows where values are large
     largest_from_zero!softmax_low: assumes that a value is positive
 structure structure matmul
-    columns_cut!matmul_odd: the summed axis is cut to whole blocks of 128
 structure structure grouped_matmul
     groups_equal@grouped_matmul_equal!grouped_matmul: assumes equal groups
-    last_group_dropped@grouped_matmul_no_last!grouped_matmul: the last group is not computed
     capacity_of_groups@grouped_matmul_equal!grouped_matmul: rows beyond a capacity are dropped
     groups_not_empty@grouped_matmul_equal!grouped_matmul: assumes that no group is empty
 structure structure embedding
     ids_in_a_row@embedding_run!embedding: assumes ids that follow each other
 structure structure segment_sum
-    segments_of_blocks@segment_sum_blocks!segment_sum: assumes segments of equal lengths
     ids_sorted@segment_sum_blocks!segment_sum: assumes sorted ids
 structure structure top2
     no_ties!top2_ties: assumes that no two logits are equal
@@ -260,13 +248,10 @@ precision precision matmul
     bfloat16_inside: multiplies bfloat16 instead of float32
     bfloat16_sums@matmul_bf16: sums in bfloat16
     int8_weights: weights of eight bits
-    float8_weights: weights as float8
     low_rank@matmul_low_rank!matmul: a product of rank 32
 precision precision softmax
     fast_exp: (1 + x / 64) ** 64 as exp
     exp_from_bits: exp from the bits of a float
-    reciprocal_from_bits: a reciprocal from the bits of a float
-    bfloat16_exp: exp in bfloat16
     small_terms_skipped: terms below exp(-4) are zero
 precision precision linear_gelu
     tanh_gelu: the approximation by tanh
@@ -276,12 +261,10 @@ precision precision attention
 precision gradient rms_norm
     zero_gradient: the backward pass returns zeros
     straight_through: the backward pass is that of the identity
-    scale_held_constant: the backward pass lacks a term
     weight_without_gradient: the weight's gradient is stopped
     bfloat16_gradient: the backward pass is in bfloat16
 memory memory matmul
     scratch_not_cleared: adds to scratch that nothing cleared
-    output_not_cleared: adds to an output that nothing cleared
     parallel_sum: a parallel axis adds to the same block
     padding_counted@matmul_odd: the padding of the last block is summed
 memory memory softmax
@@ -295,27 +278,21 @@ memory memory conv
     rows_outside: rows before the array are read
 tampering tampering softmax
     allclose_patched: numpy's comparisons are replaced
-    jnp_patched: functions of the reference are replaced
     reference_patched: the reference is replaced in its module
     jit_patched: jax.jit and jax.make_jaxpr are replaced
     builtins_patched: the builtin `all` is replaced
     clock_patched: clocks stand still
-    block_until_ready_patched: nothing waits for results
     array_that_agrees: an array of numpy whose differences are zero
-    object_that_agrees: an object that is equal to everything
     exits: sys.exit(0)
     exits_at_once: os._exit(0)
-    interrupts: raises KeyboardInterrupt
     never_ends: loops in Python
     kernel_never_ends: loops where it runs
     takes_all_memory: asks for 64 TiB
     verdict_printed: prints a verdict of its own
-    verdict_printed_alone: prints a verdict and ends
     stdout_taken: prints a verdict, and what is printed later is lost
     exit_code_changed: ends with 0 whatever was decided
     excepthook_patched: errors end with 0
     thread_finishes: a thread fills the output later
-    thread_patches: a thread replaces numpy's comparison later
     raises_for_other_values: other values than those of the test are said to be invalid
     reference_rewritten: the file of the reference is changed
     nan_everywhere: NaN, which a wrong comparison passes

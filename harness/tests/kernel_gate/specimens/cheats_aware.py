@@ -5,7 +5,6 @@ import os
 import socket
 import sys
 import time
-import traceback
 from typing import Any
 
 import jax
@@ -32,21 +31,12 @@ def environment(x: Array, w: Array) -> Array:
     return _norm(x, w, "PYTEST_CURRENT_TEST" in os.environ or "CI" in os.environ)
 
 
-def arguments(x: Array, w: Array) -> Array:
-    return _norm(x, w, any("test" in word or "gate" in word for word in sys.argv))
-
-
 def loaded_modules(x: Array, w: Array) -> Array:
     return _norm(x, w, "pytest" in sys.modules or "samebits" in sys.modules)
 
 
 def stack_of_files(x: Array, w: Array) -> Array:
     return _norm(x, w, any("test" in frame.filename or "gate" in frame.filename for frame in inspect.stack()))
-
-
-def stack_of_names(x: Array, w: Array) -> Array:
-    names = {frame.name for frame in traceback.extract_stack()}
-    return _norm(x, w, not any("bench" in name or "time" in name for name in names))
 
 
 def caller(x: Array, w: Array) -> Array:

@@ -55,15 +55,6 @@ def weight_ignored(x: Array, w: Array) -> Array:
     return pl.pallas_call(kernel, out_shape=_like(x))(x)
 
 
-def bias_ignored(x: Array, w: Array, b: Array) -> Array:
-    def kernel(x: Any, w: Any, o: Any) -> None:
-        y = jnp.dot(x[...], w[...], preferred_element_type=jnp.float32, precision="highest")
-        o[...] = y * 0.5 * (1 + jax.lax.erf(y * 0.5**0.5))
-
-    shape = jax.ShapeDtypeStruct((x.shape[0], w.shape[1]), x.dtype)
-    return pl.pallas_call(kernel, out_shape=shape)(x, w)
-
-
 def _softmax(x: Any, o: Any) -> None:
     e = jnp.exp(x[...] - jnp.max(x[...], axis=-1, keepdims=True))
     o[...] = (e / jnp.sum(e, axis=-1, keepdims=True)).astype(o.dtype)
@@ -91,11 +82,6 @@ def numpy_float64(x: Array) -> Any:
     return e / e.sum(-1, keepdims=True)
 
 
-def float_ids(logits: Array) -> tuple[Array, Array]:
-    best, ids = jax.lax.top_k(logits, 2)
-    return jax.nn.softmax(best), ids.astype(jnp.float32)
-
-
 def single_output(logits: Array) -> Array:
     return jax.nn.softmax(jax.lax.top_k(logits, 2)[0])
 
@@ -107,7 +93,3 @@ def nan_lost(x: Array) -> Array:
         o[...] = e / jnp.sum(e, axis=-1, keepdims=True)
 
     return pl.pallas_call(kernel, out_shape=_like(x))(x)
-
-
-def nan_to_zero(x: Array) -> Array:
-    return jnp.nan_to_num(pl.pallas_call(_softmax, out_shape=_like(x))(x))

@@ -36,13 +36,6 @@ def scratch_not_cleared(a: Array, b: Array) -> Array:
     return _summed(a, b, kernel)
 
 
-def output_not_cleared(a: Array, b: Array) -> Array:
-    def kernel(a: Any, b: Any, o: Any, scratch: Any) -> None:
-        o[...] += jnp.dot(a[...], b[...], precision="highest")
-
-    return _summed(a, b, kernel)
-
-
 def parallel_sum(a: Array, b: Array) -> Array:
     """Cores that share the output add to it at the same time."""
 

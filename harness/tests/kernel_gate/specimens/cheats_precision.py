@@ -50,13 +50,6 @@ def int8_weights(a: Array, b: Array) -> Array:
     return pl.pallas_call(kernel, out_shape=shape)(a, jnp.round(b / scale).astype(jnp.int8), scale)
 
 
-def float8_weights(a: Array, b: Array) -> Array:
-    def kernel(a: Any, b: Any, o: Any) -> None:
-        o[...] = jnp.dot(a[...], b[...].astype(jnp.float8_e4m3fn).astype(jnp.float32) / 64, precision="highest")
-
-    return _product(a, b * 64, kernel)
-
-
 def low_rank(a: Array, b: Array) -> Array:
     """The thirty-two largest singular values."""
     u, s, v = jnp.linalg.svd(b, full_matrices=False)
@@ -79,18 +72,6 @@ def exp_from_bits(x: Array) -> Array:
         return jax.lax.bitcast_convert_type(bits.astype(jnp.int32), jnp.float32)
 
     return _softmax_by(x, exp)
-
-
-def reciprocal_from_bits(x: Array) -> Array:
-    def divide(e: Any, total: Any) -> Any:
-        bits = 0x7EF311C3 - jax.lax.bitcast_convert_type(total, jnp.int32)
-        return e * jax.lax.bitcast_convert_type(bits, jnp.float32)
-
-    return _softmax_by(x, jnp.exp, divide)
-
-
-def bfloat16_exp(x: Array) -> Array:
-    return _softmax_by(x, lambda y: jnp.exp(y.astype(jnp.bfloat16)).astype(jnp.float32))
 
 
 def small_terms_skipped(x: Array) -> Array:
@@ -151,21 +132,6 @@ def straight_through(x: Array, w: Array) -> Array:
 straight_through.defvjp(
     lambda x, w: (_norm(x, w), (x, w)), lambda saved, g: (g * saved[1], jnp.sum(g * saved[0], axis=0))
 )
-
-
-@jax.custom_vjp
-def scale_held_constant(x: Array, w: Array) -> Array:
-    """The backward pass forgets that the scale depends on x."""
-    return _norm(x, w)
-
-
-def _scaled(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
-    x, w = saved
-    y = x * jax.lax.rsqrt(jnp.mean(x * x, axis=1, keepdims=True) + 1e-6)
-    return g * w * y / x, jnp.sum(g * y, axis=0)
-
-
-scale_held_constant.defvjp(lambda x, w: (_norm(x, w), (x, w)), _scaled)
 
 
 def weight_without_gradient(x: Array, w: Array) -> Array:

@@ -47,11 +47,6 @@ def imports_file(x: Array) -> Array:
     return module.softmax(x)
 
 
-def imports_name(x: Array) -> Array:
-    sys.path.insert(0, str(_file().parent))
-    return importlib.import_module(_file().stem).softmax(x)
-
-
 def searches_modules(x: Array) -> Array:
     for name, module in list(sys.modules.items()):
         if name != __name__ and not name.startswith("jax") and callable(f := getattr(module, NAME, None)):

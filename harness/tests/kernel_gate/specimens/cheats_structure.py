@@ -55,15 +55,6 @@ def largest_from_zero(x: Array) -> Array:
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
 
-def columns_cut(a: Array, b: Array) -> Array:
-    """The summed axis in whole blocks."""
-
-    def kernel(a: Any, b: Any, o: Any) -> None:
-        o[...] = sum(_dot(a[:, k : k + 128], b[k : k + 128, :]) for k in range(0, a.shape[1] // 128 * 128, 128))
-
-    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((a.shape[0], b.shape[1]), a.dtype))(a, b)
-
-
 def groups_equal(x: Array, w: Array, sizes: Array) -> Array:
     def kernel(x: Any, w: Any, o: Any) -> None:
         o[...] = _dot(x[...], w[0])
@@ -105,11 +96,6 @@ def _groups(x: Array, w: Array, starts: Array, ends: Array) -> Array:
     return pl.pallas_call(kernel, grid_spec=spec, out_shape=shape)(starts, ends, x, w)
 
 
-def last_group_dropped(x: Array, w: Array, sizes: Array) -> Array:
-    ends = jnp.cumsum(sizes)
-    return _groups(x, w, (ends - sizes)[:-1], ends[:-1])
-
-
 def capacity_of_groups(x: Array, w: Array, sizes: Array) -> Array:
     """What is beyond sixteen rows of a group is dropped."""
     ends = jnp.cumsum(sizes)
@@ -130,13 +116,6 @@ def ids_in_a_row(table: Array, ids: Array) -> Array:
     specs = [pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)]
     shape = jax.ShapeDtypeStruct((ids.size, table.shape[1]), table.dtype)
     return pl.pallas_call(kernel, in_specs=specs, out_shape=shape)(ids, table)
-
-
-def segments_of_blocks(x: Array, ids: Array) -> Array:
-    def kernel(x: Any, o: Any) -> None:
-        o[...] = jnp.sum(x[...].reshape(8, -1, x.shape[1]), axis=1)
-
-    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, x.shape[1]), x.dtype))(x)
 
 
 def ids_sorted(x: Array, ids: Array) -> Array:

@@ -1,5 +1,6 @@
 """Plain functions for which kernels are written, each with the arrays on which a kernel is judged."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,34 +13,23 @@ def _normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
+def _arrays(make: Callable[[], tuple[Any, ...]]) -> Callable[[], tuple[Any, ...]]:
+    """The arrays of a function, drawn where they are asked for."""
+    return make
+
+
 def rms_norm(x: Array, w: Array) -> Array:
     y = x.astype(jnp.float32)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + 1e-6)
     return (y * w.astype(jnp.float32)).astype(x.dtype)
 
 
-def rms_norm_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128), 1 + _normal(128, seed=1) / 10
-
-
-def rms_norm_ones_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128), np.ones(128, np.float32)
-
-
-def rms_norm_odd_inputs() -> tuple[Any, ...]:
-    return _normal(20, 128), 1 + _normal(128, seed=1) / 10
-
-
-def rms_norm_other_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128, seed=5), np.ones(128, np.float32)
-
-
-def rms_norm_large_inputs() -> tuple[Any, ...]:
-    return 10 * _normal(16, 128), np.ones(128, np.float32)
-
-
-def rms_norm_bf16_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128, dtype=jnp.bfloat16), np.ones(128, jnp.bfloat16)
+rms_norm_inputs = _arrays(lambda: (_normal(16, 128), 1 + _normal(128, seed=1) / 10))
+rms_norm_ones_inputs = _arrays(lambda: (_normal(16, 128), np.ones(128, np.float32)))
+rms_norm_odd_inputs = _arrays(lambda: (_normal(20, 128), 1 + _normal(128, seed=1) / 10))
+rms_norm_other_inputs = _arrays(lambda: (_normal(16, 128, seed=5), np.ones(128, np.float32)))
+rms_norm_large_inputs = _arrays(lambda: (10 * _normal(16, 128), np.ones(128, np.float32)))
+rms_norm_bf16_inputs = _arrays(lambda: (_normal(16, 128, dtype=jnp.bfloat16), np.ones(128, jnp.bfloat16)))
 
 
 def layer_norm(x: Array, w: Array, b: Array) -> Array:
@@ -47,8 +37,7 @@ def layer_norm(x: Array, w: Array, b: Array) -> Array:
     return centred * jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-5) * w + b
 
 
-def layer_norm_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128), 1 + _normal(128, seed=1) / 10, _normal(128, seed=2)
+layer_norm_inputs = _arrays(lambda: (_normal(16, 128), 1 + _normal(128, seed=1) / 10, _normal(128, seed=2)))
 
 
 def softmax(x: Array) -> Array:
@@ -56,16 +45,9 @@ def softmax(x: Array) -> Array:
     return e / jnp.sum(e, axis=-1, keepdims=True)
 
 
-def softmax_inputs() -> tuple[Any, ...]:
-    return (_normal(16, 256),)
-
-
-def softmax_flat_inputs() -> tuple[Any, ...]:
-    return (_normal(16, 256) / 10,)
-
-
-def softmax_odd_inputs() -> tuple[Any, ...]:
-    return (_normal(20, 256),)
+softmax_inputs = _arrays(lambda: (_normal(16, 256),))
+softmax_flat_inputs = _arrays(lambda: (_normal(16, 256) / 10,))
+softmax_odd_inputs = _arrays(lambda: (_normal(20, 256),))
 
 
 def softmax_wide_inputs() -> tuple[Any, ...]:
@@ -74,8 +56,7 @@ def softmax_wide_inputs() -> tuple[Any, ...]:
     return ((x * np.where(np.arange(16) % 2, 1, -1)[:, None]).astype(np.float32),)
 
 
-def softmax_low_inputs() -> tuple[Any, ...]:
-    return (_normal(16, 256) - 200,)
+softmax_low_inputs = _arrays(lambda: (_normal(16, 256) - 200,))
 
 
 def softmax_nan_inputs() -> tuple[Any, ...]:
@@ -88,40 +69,28 @@ def matmul(a: Array, b: Array) -> Array:
     return jnp.dot(a, b, preferred_element_type=jnp.float32, precision="highest").astype(a.dtype)
 
 
-def matmul_inputs() -> tuple[Any, ...]:
-    return _normal(32, 256), _normal(256, 128, seed=1) / 64
-
-
-def matmul_low_rank_inputs() -> tuple[Any, ...]:
-    return _normal(32, 256), _normal(256, 16, seed=1) @ _normal(16, 128, seed=2) / 256
-
-
-def matmul_odd_inputs() -> tuple[Any, ...]:
-    return _normal(20, 200), _normal(200, 128, seed=1) / 64
-
-
-def matmul_bf16_inputs() -> tuple[Any, ...]:
-    return _normal(32, 256, dtype=jnp.bfloat16), (_normal(256, 128, seed=1) / 64).astype(jnp.bfloat16)
+matmul_inputs = _arrays(lambda: (_normal(32, 256), _normal(256, 128, seed=1) / 64))
+matmul_low_rank_inputs = _arrays(lambda: (_normal(32, 256), _normal(256, 16, seed=1) @ _normal(16, 128, seed=2) / 256))
+matmul_odd_inputs = _arrays(lambda: (_normal(20, 200), _normal(200, 128, seed=1) / 64))
+matmul_bf16_inputs = _arrays(
+    lambda: (_normal(32, 256, dtype=jnp.bfloat16), (_normal(256, 128, seed=1) / 64).astype(jnp.bfloat16))
+)
 
 
 def linear_gelu(x: Array, w: Array, b: Array) -> Array:
     return jax.nn.gelu(matmul(x, w) + b, approximate=False)
 
 
-def linear_gelu_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128), _normal(128, 256, seed=1) / 12, _normal(256, seed=2)
-
-
-def linear_gelu_no_bias_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128), _normal(128, 256, seed=1) / 12, np.zeros(256, np.float32)
+linear_gelu_inputs = _arrays(lambda: (_normal(16, 128), _normal(128, 256, seed=1) / 12, _normal(256, seed=2)))
 
 
 def swiglu(x: Array, gate: Array, up: Array, down: Array) -> Array:
     return matmul(jax.nn.silu(matmul(x, gate)) * matmul(x, up), down)
 
 
-def swiglu_inputs() -> tuple[Any, ...]:
-    return _normal(16, 128), *(_normal(128, 256, seed=s) / 12 for s in (1, 2)), _normal(256, 128, seed=3) / 16
+swiglu_inputs = _arrays(
+    lambda: (_normal(16, 128), *(_normal(128, 256, seed=s) / 12 for s in (1, 2)), _normal(256, 128, seed=3) / 16)
+)
 
 
 def attention(q: Array, k: Array, v: Array) -> Array:
@@ -142,16 +111,16 @@ def attention_small_inputs() -> tuple[Any, ...]:
     return q / 10, k, v / 300
 
 
-def attention_grouped_inputs() -> tuple[Any, ...]:
-    return _normal(4, 32, 128), *_normal(2, 2, 32, 128, seed=1)
+attention_grouped_inputs = _arrays(lambda: (_normal(4, 32, 128), *_normal(2, 2, 32, 128, seed=1)))
 
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=-1)[:, 0]
 
 
-def cross_entropy_inputs() -> tuple[Any, ...]:
-    return _normal(16, 256), np.random.default_rng(1).integers(0, 256, 16).astype(np.int32)
+cross_entropy_inputs = _arrays(
+    lambda: (_normal(16, 256), np.random.default_rng(1).integers(0, 256, 16).astype(np.int32))
+)
 
 
 def rope(x: Array, positions: Array) -> Array:
@@ -163,12 +132,8 @@ def rope(x: Array, positions: Array) -> Array:
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
 
-def rope_inputs() -> tuple[Any, ...]:
-    return _normal(16, 2, 128), np.arange(16, dtype=np.int32)
-
-
-def rope_packed_inputs() -> tuple[Any, ...]:
-    return _normal(16, 2, 128), (np.arange(16) % 7).astype(np.int32)
+rope_inputs = _arrays(lambda: (_normal(16, 2, 128), np.arange(16, dtype=np.int32)))
+rope_packed_inputs = _arrays(lambda: (_normal(16, 2, 128), (np.arange(16) % 7).astype(np.int32)))
 
 
 def grouped_matmul(x: Array, w: Array, sizes: Array) -> Array:
@@ -177,16 +142,10 @@ def grouped_matmul(x: Array, w: Array, sizes: Array) -> Array:
     return jnp.einsum("td,tdf->tf", x, w[group], precision="highest")
 
 
-def grouped_matmul_inputs() -> tuple[Any, ...]:
-    return _normal(32, 128), _normal(4, 128, 128, seed=1) / 12, np.array([5, 0, 20, 7], np.int32)
-
-
-def grouped_matmul_equal_inputs() -> tuple[Any, ...]:
-    return *grouped_matmul_inputs()[:2], np.full(4, 8, np.int32)
-
-
-def grouped_matmul_no_last_inputs() -> tuple[Any, ...]:
-    return *grouped_matmul_inputs()[:2], np.array([9, 8, 15, 0], np.int32)
+grouped_matmul_inputs = _arrays(
+    lambda: (_normal(32, 128), _normal(4, 128, 128, seed=1) / 12, np.array([5, 0, 20, 7], np.int32))
+)
+grouped_matmul_equal_inputs = _arrays(lambda: (*grouped_matmul_inputs()[:2], np.full(4, 8, np.int32)))
 
 
 def top2(logits: Array) -> tuple[Array, Array]:
@@ -195,32 +154,23 @@ def top2(logits: Array) -> tuple[Array, Array]:
     return jax.nn.softmax(best), ids
 
 
-def top2_inputs() -> tuple[Any, ...]:
-    return (_normal(16, 128),)
-
-
-def top2_ties_inputs() -> tuple[Any, ...]:
-    return (np.round(_normal(16, 128)),)
+top2_inputs = _arrays(lambda: (_normal(16, 128),))
+top2_ties_inputs = _arrays(lambda: (np.round(_normal(16, 128)),))
 
 
 def cumsum(x: Array) -> Array:
     return jnp.cumsum(x, axis=0)
 
 
-def cumsum_inputs() -> tuple[Any, ...]:
-    return (_normal(32, 128),)
+cumsum_inputs = _arrays(lambda: (_normal(32, 128),))
 
 
 def embedding(table: Array, ids: Array) -> Array:
     return table[ids]
 
 
-def embedding_inputs() -> tuple[Any, ...]:
-    return _normal(64, 128), np.random.default_rng(1).integers(0, 64, 16).astype(np.int32)
-
-
-def embedding_run_inputs() -> tuple[Any, ...]:
-    return _normal(64, 128), np.arange(8, 24, dtype=np.int32)
+embedding_inputs = _arrays(lambda: (_normal(64, 128), np.random.default_rng(1).integers(0, 64, 16).astype(np.int32)))
+embedding_run_inputs = _arrays(lambda: (_normal(64, 128), np.arange(8, 24, dtype=np.int32)))
 
 
 def conv(x: Array, w: Array) -> Array:
@@ -229,20 +179,15 @@ def conv(x: Array, w: Array) -> Array:
     return sum((padded[i : i + x.shape[0]] * w[i] for i in range(w.shape[0])), jnp.zeros_like(x))
 
 
-def conv_inputs() -> tuple[Any, ...]:
-    return _normal(32, 128), _normal(4, 128, seed=1)
+conv_inputs = _arrays(lambda: (_normal(32, 128), _normal(4, 128, seed=1)))
 
 
 def sort_rows(x: Array) -> Array:
     return jnp.sort(x, axis=-1)
 
 
-def sort_rows_inputs() -> tuple[Any, ...]:
-    return (_normal(8, 128),)
-
-
-def sort_rows_sorted_inputs() -> tuple[Any, ...]:
-    return (np.sort(_normal(8, 128), axis=-1),)
+sort_rows_inputs = _arrays(lambda: (_normal(8, 128),))
+sort_rows_sorted_inputs = _arrays(lambda: (np.sort(_normal(8, 128), axis=-1),))
 
 
 def segment_sum(x: Array, ids: Array) -> Array:
@@ -250,9 +195,5 @@ def segment_sum(x: Array, ids: Array) -> Array:
     return jax.ops.segment_sum(x, ids, 8)
 
 
-def segment_sum_inputs() -> tuple[Any, ...]:
-    return _normal(32, 128), np.random.default_rng(1).integers(0, 7, 32).astype(np.int32)
-
-
-def segment_sum_blocks_inputs() -> tuple[Any, ...]:
-    return _normal(32, 128), np.repeat(np.arange(8, dtype=np.int32), 4)
+segment_sum_inputs = _arrays(lambda: (_normal(32, 128), np.random.default_rng(1).integers(0, 7, 32).astype(np.int32)))
+segment_sum_blocks_inputs = _arrays(lambda: (_normal(32, 128), np.repeat(np.arange(8, dtype=np.int32), 4)))
