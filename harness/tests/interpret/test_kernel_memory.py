@@ -3,7 +3,6 @@
 import functools
 import inspect
 import linecache
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as plgpu
 
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.kernel_memory import FOLLOWED, kernel_memory, memory_faults, program_memory
+from samebits.interpret.kernel_memory import FOLLOWED, kernel_memory, program_memory
 from samebits.interpret.kernel_steps import EVALUATIONS, ITERATIONS, box_of
 from samebits.interpret.oracle import Oracle
 
@@ -45,16 +44,28 @@ def copy(x_ref: Any, out_ref: Any) -> None:
     out_ref[...] = x_ref[...]
 
 
+def rowwise(kernel: Any, **options: Any) -> Program:
+    """A kernel over blocks of four rows, but for what `options` say."""
+    usual: dict[str, Any] = {"grid": (4,), "in_specs": [by_step(4)], "out_specs": by_step(4), "out_shape": OUT}
+    return pl.pallas_call(kernel, **usual | options)
+
+
+def prefetching(kernel: Any, taken: pl.BlockSpec, out: pl.BlockSpec | None = None, shape: Any = OUT) -> Program:
+    """The same of a kernel with a prefetched operand."""
+    out = out or rows(4, lambda i, _: (i, 0))
+    grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,), in_specs=[taken], out_specs=out)
+    return pl.pallas_call(kernel, grid_spec=grid, out_shape=shape)
+
+
 # Blocks outside of their array.
 def shifted(wrong: bool) -> Program:
     place = (lambda i: (i + 1, 0)) if wrong else (lambda i: (i, 0))  # here
-    return pl.pallas_call(copy, grid=(4,), in_specs=[rows(4, place)], out_specs=by_step(4), out_shape=OUT)
+    return rowwise(copy, in_specs=[rows(4, place)])
 
 
 def too_many_steps(wrong: bool) -> Program:
     out = rows(4, lambda i: (i, 0))  # here
-    steps = 5 if wrong else 4
-    return pl.pallas_call(copy, grid=(steps,), in_specs=[rows(4, lambda i: (i % 4, 0))], out_specs=out, out_shape=OUT)
+    return rowwise(copy, grid=(5 if wrong else 4,), in_specs=[rows(4, lambda i: (i % 4, 0))], out_specs=out)
 
 
 def rows_prefetched(wrong: bool) -> Program:
@@ -64,9 +75,7 @@ def rows_prefetched(wrong: bool) -> Program:
     def place(i: Any, rows_ref: Any) -> tuple[Any, int]:  # here
         return rows_ref[i], 0
 
-    specs: dict[str, Any] = {"in_specs": [rows(4, place)], "out_specs": rows(4, lambda i, rows_ref: (i, 0))}
-    grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,), **specs)
-    return functools.partial(pl.pallas_call(kernel, grid_spec=grid, out_shape=OUT), BOTH if wrong else ROWS)
+    return functools.partial(prefetching(kernel, rows(4, place)), BOTH if wrong else ROWS)
 
 
 def element_windows(wrong: bool) -> Program:
@@ -75,7 +84,7 @@ def element_windows(wrong: bool) -> Program:
 
     rows = pl.Element(8) if wrong else pl.Element(8, (8, 0))
     window = pl.BlockSpec((rows, pl.Element(16)), lambda i: (i * 4 + 8, 0))  # here
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[window], out_specs=by_step(4), out_shape=OUT)
+    return rowwise(kernel, in_specs=[window])
 
 
 def beyond_its_block(wrong: bool) -> Program:
@@ -85,14 +94,13 @@ def beyond_its_block(wrong: bool) -> Program:
 
         out_ref[...] = jax.lax.fori_loop(0, 3 if wrong else 2, body, jnp.zeros((2, 16)))
 
-    out = jax.ShapeDtypeStruct((8, 16), jnp.float32)
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(2), out_shape=out)
+    return rowwise(kernel, out_specs=by_step(2), out_shape=jax.ShapeDtypeStruct((8, 16), jnp.float32))
 
 
 # Places that no step writes.
 def a_step_too_few(wrong: bool) -> Program:
     out = rows(4, lambda i: (i, 0))  # here
-    return pl.pallas_call(copy, grid=(3 if wrong else 4,), in_specs=[by_step(4)], out_specs=out, out_shape=OUT)
+    return rowwise(copy, grid=(3 if wrong else 4,), out_specs=out)
 
 
 def every_other_block(wrong: bool) -> Program:
@@ -108,8 +116,7 @@ def second_output_forgotten(wrong: bool) -> Program:
             sums_ref[...] = x_ref[...].sum(-1, keepdims=True)
 
     sums = pl.BlockSpec((4, 1), lambda i: (i, 0)), jax.ShapeDtypeStruct((16, 1), jnp.float32)
-    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": [by_step(4), sums[0]], "out_shape": [OUT, sums[1]]}
-    return pl.pallas_call(kernel, grid=(4,), **specs)
+    return rowwise(kernel, out_specs=[by_step(4), sums[0]], out_shape=[OUT, sums[1]])
 
 
 def half_of_the_rows(wrong: bool) -> Program:
@@ -117,7 +124,7 @@ def half_of_the_rows(wrong: bool) -> Program:
         for row in range(1 if wrong else 2):
             out_ref[row * 4 : row * 4 + 4, :] = x_ref[row * 4 : row * 4 + 4, :]
 
-    return pl.pallas_call(kernel, grid=(2,), in_specs=[by_step(8)], out_specs=by_step(8), out_shape=OUT)
+    return rowwise(kernel, grid=(2,), in_specs=[by_step(8)], out_specs=by_step(8))
 
 
 def stored_in_no_last_step(wrong: bool) -> Program:
@@ -176,7 +183,7 @@ def output_as_accumulator(wrong: bool) -> Program:
         out_ref[...] += x_ref[...]  # here
 
     out = jax.ShapeDtypeStruct((4, 16), jnp.float32)
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=rows(4, lambda i: (0, 0)), out_shape=out)
+    return rowwise(kernel, out_specs=rows(4, lambda i: (0, 0)), out_shape=out)
 
 
 def start_within_another_start(wrong: bool) -> Program:
@@ -213,7 +220,7 @@ def loop_reads_ahead(wrong: bool) -> Program:
 
         pl.run_scoped(scoped, pltpu.VMEM((4, 16), jnp.float32))
 
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)
+    return rowwise(kernel)
 
 
 def a_part_is_started(wrong: bool) -> Program:
@@ -244,8 +251,7 @@ def parallel_sum(wrong: bool) -> Program:
 def one_block_for_all(wrong: bool) -> Program:
     out = rows(4, (lambda i: (i // 2, 0)) if wrong else (lambda i: (i, 0)))  # here
     shape = jax.ShapeDtypeStruct((8 if wrong else 16, 16), jnp.float32)
-    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
-    return pl.pallas_call(copy, grid=(4,), compiler_params=tpu("parallel"), **specs)
+    return rowwise(copy, out_specs=out, out_shape=shape, compiler_params=tpu("parallel"))
 
 
 def started_once_for_all(wrong: bool) -> Program:
@@ -274,23 +280,21 @@ def gpu_rows(wrong: bool) -> Program:
         return 0, 0
 
     whole = pl.BlockSpec((16, 16), place)
-    params = plgpu.CompilerParams(num_warps=4)
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[whole], out_specs=whole, out_shape=OUT, compiler_params=params)
+    return rowwise(kernel, in_specs=[whole], out_specs=whole, compiler_params=plgpu.CompilerParams(num_warps=4))
 
 
 def gpu_block(wrong: bool) -> Program:
     out = rows(4, (lambda i: (0, 0)) if wrong else (lambda i: (i, 0)))  # here
     shape = jax.ShapeDtypeStruct((4 if wrong else 16, 16), jnp.float32)
-    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": out, "out_shape": shape}
-    return pl.pallas_call(copy, grid=(4,), compiler_params=plgpu.CompilerParams(), **specs)
+    return rowwise(copy, out_specs=out, out_shape=shape, compiler_params=plgpu.CompilerParams())
 
 
 def in_place(wrong: bool) -> Program:
     """The memory of the argument is that of the output, and steps read the block of the next one, or their own."""
     taken = rows(4, (lambda i: (3 - i, 0)) if wrong else (lambda i: (i, 0)))
     out = rows(4, lambda i: (i, 0))  # here
-    specs: dict[str, Any] = {"in_specs": [taken], "out_specs": out, "out_shape": OUT}
-    return pl.pallas_call(copy, grid=(4,), compiler_params=tpu("parallel"), input_output_aliases={0: 0}, **specs)
+    aliases = {0: 0}
+    return rowwise(copy, in_specs=[taken], out_specs=out, compiler_params=tpu("parallel"), input_output_aliases=aliases)
 
 
 # Writes into arguments.
@@ -300,7 +304,7 @@ def scaled_in_place(wrong: bool) -> Program:
         if wrong:
             out_ref[...] = x_ref[...]
 
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)
+    return rowwise(kernel)
 
 
 def added_to_an_argument(wrong: bool) -> Program:
@@ -313,7 +317,7 @@ def added_to_an_argument(wrong: bool) -> Program:
 
         jax.lax.fori_loop(0, 4, body, None)
 
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)
+    return rowwise(kernel)
 
 
 def masked_store(wrong: bool) -> Program:
@@ -322,9 +326,7 @@ def masked_store(wrong: bool) -> Program:
         mask = x_ref[...] > 0
         plgpu.store(x_ref if wrong else out_ref, jnp.zeros((4, 16)), mask=mask)  # here
 
-    params = plgpu.CompilerParams(num_warps=4)
-    specs: dict[str, Any] = {"in_specs": [by_step(4)], "out_specs": by_step(4), "out_shape": OUT}
-    return pl.pallas_call(kernel, grid=(4,), compiler_params=params, **specs)
+    return rowwise(kernel, compiler_params=plgpu.CompilerParams(num_warps=4))
 
 
 def second_argument(wrong: bool) -> Program:
@@ -337,8 +339,7 @@ def second_argument(wrong: bool) -> Program:
 
         out_ref[...] = x_ref[...] + y_ref[...]
 
-    specs: dict[str, Any] = {"in_specs": [by_step(4)] * 2, "out_specs": by_step(4), "out_shape": OUT}
-    call = pl.pallas_call(kernel, grid=(4,), input_output_aliases={0: 0}, **specs)
+    call = rowwise(kernel, in_specs=[by_step(4)] * 2, input_output_aliases={0: 0})
     return lambda x: call(x, x)
 
 
@@ -464,12 +465,11 @@ def rows_that_a_value_chooses(x: Array) -> Array:
         row = (x_ref[0, 0] > 0).astype(jnp.int32)
         out_ref[pl.ds(row, 1), :] = x_ref[pl.ds(row, 1), :]
 
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=OUT)(x)
+    return rowwise(kernel)(x)
 
 
 def a_block_that_sticks_out(x: Array) -> Array:
-    out = jax.ShapeDtypeStruct((14, 16), jnp.float32)
-    return pl.pallas_call(copy, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=out)(x[:14])
+    return rowwise(copy, out_shape=jax.ShapeDtypeStruct((14, 16), jnp.float32))(x[:14])
 
 
 def partly_stored_at_the_end(x: Array) -> Array:
@@ -484,8 +484,7 @@ def partly_stored_at_the_end(x: Array) -> Array:
         def _() -> None:
             out_ref[0:2, :] = x_ref[0:2, :]
 
-    out = jax.ShapeDtypeStruct((14, 16), jnp.float32)
-    return pl.pallas_call(kernel, grid=(4,), in_specs=[by_step(4)], out_specs=by_step(4), out_shape=out)(x[:14])
+    return rowwise(kernel, out_shape=jax.ShapeDtypeStruct((14, 16), jnp.float32))(x[:14])
 
 
 def long_loop(x: Array) -> Array:
@@ -508,11 +507,7 @@ def output_as_scratch(x: Array) -> Array:
         out_ref[...] = scratch_ref[...]
 
     shapes, specs = [OUT, jax.ShapeDtypeStruct((4, 16), jnp.float32)], [by_step(4), rows(4, lambda i: (0, 0))]
-    params = tpu("parallel")
-    call = pl.pallas_call(
-        kernel, grid=(4,), in_specs=[by_step(4)], out_specs=specs, out_shape=shapes, compiler_params=params
-    )
-    return call(x)[0]
+    return rowwise(kernel, out_specs=specs, out_shape=shapes, compiler_params=tpu("parallel"))(x)[0]
 
 
 def state_in_scalars(x: Array) -> Array:
@@ -520,9 +515,7 @@ def state_in_scalars(x: Array) -> Array:
         state_ref[0] += 1
         out_ref[...] = x_ref[...] * state_ref[0]
 
-    specs: dict[str, Any] = {"in_specs": [rows(4, lambda i, _: (i, 0))], "out_specs": rows(4, lambda i, _: (i, 0))}
-    grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,), **specs)
-    return pl.pallas_call(kernel, grid_spec=grid, out_shape=OUT)(jnp.zeros(1, jnp.int32), x)
+    return prefetching(kernel, rows(4, lambda i, _: (i, 0)))(jnp.zeros(1, jnp.int32), x)
 
 
 def batched(x: Array) -> Array:
@@ -544,63 +537,59 @@ def test_what_some_values_make_right_has_no_fault(program: Program) -> None:
     assert memory.unseen == () == memory.unknown
 
 
-@pytest.mark.filterwarnings("ignore:.*tokamax:DeprecationWarning")
-@pytest.mark.parametrize("name", ["flash", "causal flash", "rms_norm", "layer_norm"])
-def test_kernels_of_jax_have_no_fault(name: str) -> None:
+def kernels_of_jax() -> dict[str, tuple[Program, tuple[Any, ...]]]:
+    """By name, a program with kernels, and what it is called with: gradients, but of `paged` and `grouped`.
+
+    Masks and pages that are prefetched, state in scalars, outputs as scratch, a grid of a size that is computed.
+    """
     from jax.experimental.pallas.ops.gpu import layer_norm, rms_norm
-    from jax.experimental.pallas.ops.tpu import flash_attention
-
-    sizes = dict.fromkeys(inspect.signature(flash_attention.BlockSizes).parameters, 128) | {"block_b": 1}
-    flash = functools.partial(flash_attention.flash_attention, block_sizes=flash_attention.BlockSizes(**sizes))
-    types = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((1, 1, 256, 128), (2, 4, 16), (16,))]
-    heads, rows, scale = types
-    programs: dict[str, tuple[Program, tuple[Any, ...]]] = {
-        "flash": (flash, (heads, heads, heads)),
-        "causal flash": (functools.partial(flash, causal=True), (heads, heads, heads)),
-        "rms_norm": (lambda x, w: rms_norm.rms_norm(x, w, jnp.zeros_like(w)), (rows, scale)),
-        "layer_norm": (layer_norm.layer_norm, (rows, scale, scale)),
-    }
-    function, arrays = programs[name]
-    program = jax.make_jaxpr(jax.grad(lambda *args: function(*args).sum(), argnums=range(len(arrays))))(*arrays)
-    begin = time.perf_counter()
-    memory = program_memory(program)
-    assert time.perf_counter() - begin < 1
-    assert str(program).count("pallas_call") >= 2
-    assert memory.faults == ()
-    assert memory.unseen == () == memory.unknown
-
-
-@pytest.mark.filterwarnings("ignore:.*tokamax:DeprecationWarning")
-@pytest.mark.parametrize("name", ["splash", "paged", "grouped", "attention"])
-def test_other_kernels_of_jax_have_no_fault(name: str) -> None:
-    """Masks and pages that are prefetched, state in scalars, outputs as scratch, a grid of a size that is computed."""
     from jax.experimental.pallas.ops.gpu.attention import mha
+    from jax.experimental.pallas.ops.tpu import flash_attention
     from jax.experimental.pallas.ops.tpu.megablox import gmm
     from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 
+    def gradient(function: Program, *arrays: Any) -> tuple[Program, tuple[Any, ...]]:
+        return jax.grad(lambda *args: function(*args).sum(), argnums=range(len(arrays))), arrays
+
+    sizes = dict.fromkeys(inspect.signature(flash_attention.BlockSizes).parameters, 128) | {"block_b": 1}
+    flash = functools.partial(flash_attention.flash_attention, block_sizes=flash_attention.BlockSizes(**sizes))
+    heads, rows, scale, queries = map(jnp.zeros, ((1, 1, 256, 128), (2, 4, 16), 16, (2, 512, 128)))
     causal = splash_attention_mask.MultiHeadMask([splash_attention_mask.CausalMask((512, 512))] * 2)
     splash = splash_attention_kernel.make_splash_mha(mask=causal, head_shards=1, q_seq_shards=1)
-    paged = functools.partial(paged_attention, pages_per_compute_block=4)
-    pages, heads = jnp.zeros((8, 64, 16, 128)), jnp.zeros((2, 512, 128))
-    short = jnp.zeros((2, 256, 4, 64), jnp.float16)
     table = jnp.full(4, 64, jnp.int32), jnp.arange(64, dtype=jnp.int32).reshape(4, 16)
-    products = jnp.zeros((512, 256)), jnp.zeros((4, 256, 256)), jnp.array([100, 156, 0, 256], jnp.int32)
-    programs: dict[str, tuple[Program, tuple[Any, ...]]] = {
-        "splash": (jax.grad(lambda q: splash(q, q, q).sum()), (heads,)),
+    pages, groups = jnp.zeros((8, 64, 16, 128)), jnp.array([100, 156, 0, 256], jnp.int32)
+    paged = functools.partial(paged_attention, pages_per_compute_block=4)
+    return {
+        "flash": gradient(flash, heads, heads, heads),
+        "causal flash": gradient(functools.partial(flash, causal=True), heads, heads, heads),
+        "rms_norm": gradient(lambda x, w: rms_norm.rms_norm(x, w, jnp.zeros_like(w)), rows, scale),
+        "layer_norm": gradient(layer_norm.layer_norm, rows, scale, scale),
+        "splash": gradient(lambda q: splash(q, q, q), queries),
         "paged": (paged, (jnp.zeros((4, 8, 128)), pages, pages, *table)),
-        "grouped": (gmm, products),
-        "attention": (jax.grad(lambda q: mha(q, q, q, segment_ids=None, causal=True).sum()), (short,)),
+        "grouped": (gmm, (jnp.zeros((512, 256)), jnp.zeros((4, 256, 256)), groups)),
+        "attention": gradient(
+            lambda q: mha(q, q, q, segment_ids=None, causal=True), jnp.zeros((2, 256, 4, 64), jnp.float16)
+        ),
     }
-    function, arrays = programs[name]
+
+
+@pytest.mark.filterwarnings("ignore:.*tokamax:DeprecationWarning")
+@pytest.mark.parametrize(
+    "name", ["flash", "causal flash", "rms_norm", "layer_norm", "splash", "paged", "grouped", "attention"]
+)
+def test_kernels_of_jax_have_no_fault(name: str) -> None:
+    function, arrays = kernels_of_jax()[name]
     program = jax.make_jaxpr(function)(*arrays)
-    assert "pallas_call" in str(program)
+    assert str(program).count("pallas_call") >= (1 if name in ("paged", "grouped") else 2)
     memory = program_memory(program)
     assert memory.faults == () == memory.unseen
     if name == "grouped":
         assert memory.unknown == ("kernel: the size of the grid is not known",)
-        (value,) = Interpreter(Oracle(), "tpu")(program, *map(np.asarray, products))
+        (value,) = Interpreter(Oracle(), "tpu")(program, *map(np.asarray, arrays))
         assert value.shape == (512, 256)
+    elif name not in ("splash", "paged", "attention"):
+        assert memory.unknown == ()
 
 
 # Where kernels are, and what is known of them.
@@ -631,12 +620,12 @@ def test_prefetched_scalars_count_where_they_are_known() -> None:
     call = rows_prefetched(True).func  # type: ignore[attr-defined]
     program = jax.make_jaxpr(call)(BOTH, X)
     (eqn,) = [eqn for eqn in jax.make_jaxpr(call.__wrapped__)(BOTH, X).eqns if eqn.primitive.name == "pallas_call"]
-    assert memory_faults(eqn) == ()
+    assert kernel_memory(eqn).faults == ()
     assert kernel_memory(eqn).unknown == ("kernel: which blocks of 'x_ref' are taken depends on what is not known",)
     assert program_memory(program).faults == ()
-    (fault,) = memory_faults(eqn, [BOTH, None])
+    (fault,) = kernel_memory(eqn, [BOTH, None]).faults
     assert (fault.kind, fault.ref, fault.steps) == ("outside", "x_ref", ((3,),))
-    assert memory_faults(eqn, [ROWS, None]) == ()
+    assert kernel_memory(eqn, [ROWS, None]).faults == ()
 
 
 def test_scalars_of_eight_bits_are_widened() -> None:
@@ -645,16 +634,11 @@ def test_scalars_of_eight_bits_are_widened() -> None:
     def kernel(table_ref: Any, x_ref: Any, out_ref: Any) -> None:
         out_ref[...] = x_ref[table_ref[pl.program_id(0)].astype(jnp.int32) * 100 // 100]
 
-    grid = pltpu.PrefetchScalarGridSpec(
-        num_scalar_prefetch=1,
-        grid=(4,),
-        in_specs=[pl.BlockSpec((4, 16), lambda i, table: (0, 0))],
-        out_specs=pl.BlockSpec((None, 16), lambda i, table: (i, 0)),
-    )
-    call = pl.pallas_call(kernel, grid_spec=grid, out_shape=jax.ShapeDtypeStruct((4, 16), jnp.float32))
+    out = pl.BlockSpec((None, 16), lambda i, table: (i, 0)), jax.ShapeDtypeStruct((4, 16), jnp.float32)
+    call = prefetching(kernel, rows(4, lambda i, table: (0, 0)), *out)
     (eqn,) = jax.make_jaxpr(call)(ROWS.astype(np.int8), X[:4]).eqns
     assert kernel_memory(eqn, [ROWS.astype(np.int8), None]).faults == ()
-    (fault,) = memory_faults(eqn, [BOTH.astype(np.int8), None])
+    (fault,) = kernel_memory(eqn, [BOTH.astype(np.int8), None]).faults
     assert (fault.kind, fault.steps) == ("outside", ((3,),))
 
 
@@ -666,9 +650,7 @@ def test_a_large_grid_is_bounded_and_says_so() -> None:
             copy, grid=(1 << 16,), in_specs=[spec], out_specs=pl.BlockSpec((16, 16), lambda i: (0, i)), out_shape=out
         )(x)
 
-    begin = time.perf_counter()
     memory = seen(program)
-    assert time.perf_counter() - begin < 5
     assert memory.faults == ()
     assert memory.unseen == (f"copy: only {FOLLOWED} of 65536 steps were evaluated",)
 
