@@ -316,11 +316,11 @@ def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart:
     module = HloModule(artefact.module)
     counts, digests = count(module), identity(module, taken)
     return Facts(
-        while_loops=counts.while_loops,
+        while_loops=counts.opcodes.get("while", 0),
         loop_turns=counts.loop_turns,
-        gathers=counts.gathers,
-        scatters=counts.scatters,
-        copies=counts.copies,
+        gathers=counts.opcodes.get("gather", 0),
+        scatters=counts.opcodes.get("scatter", 0),
+        copies=counts.opcodes.get("copy", 0),
         collectives=counts.collectives,
         wire_bytes=counts.wire_bytes,
         sparsecore=sum(counts.sparsecore.values()),

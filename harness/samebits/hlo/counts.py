@@ -48,26 +48,6 @@ class InstructionCounts:
     loop_turns: int | None
     wire_bytes: int | None
 
-    @property
-    def while_loops(self) -> int:
-        """Count loops in the text of the program."""
-        return self.opcodes.get("while", 0)
-
-    @property
-    def gathers(self) -> int:
-        """Count gathers: reads by an array of indices."""
-        return self.opcodes.get("gather", 0)
-
-    @property
-    def scatters(self) -> int:
-        """Count updates by an array of indices."""
-        return self.opcodes.get("scatter", 0)
-
-    @property
-    def copies(self) -> int:
-        """Count copies between layouts or memories."""
-        return self.opcodes.get("copy", 0)
-
 
 def count(module: HloModule) -> InstructionCounts:
     """Count what a module holds."""

@@ -99,12 +99,9 @@ def folded(jaxpr: Any) -> Any:
             if all(hasattr(x, "val") for x in operands):
                 value = _OF_INDICES[name](*(np.asarray(x.val, x.aval.dtype) for x in operands))
                 known[out] = Literal(np.asarray(value, out.aval.dtype)[()], out.aval)
-            elif key in seen:
+            elif seen.setdefault(key, out) is not out:
                 known[out] = seen[key]
-            else:
-                seen[key] = out
-                eqns.append(eqn.replace(invars=operands))
-        else:
+        if out not in known:
             eqns.append(eqn.replace(invars=operands))
     outvars = [var if hasattr(var, "val") else known.get(var, var) for var in jaxpr.outvars]
     return jaxpr.replace(eqns=eqns, outvars=outvars)
@@ -112,13 +109,9 @@ def folded(jaxpr: Any) -> Any:
 
 def _reading_nothing_outside(jaxpr: Any) -> Any:
     """Let gathers outside of an array fill: lanes that a mask leaves out have indices there."""
-    eqns = [_filling(eqn) if eqn.primitive.name == "gather" else eqn for eqn in jaxpr.eqns]
+    filling = {"mode": jax.lax.GatherScatterMode.FILL_OR_DROP}
+    eqns = [eqn.replace(params=eqn.params | filling) if eqn.primitive.name == "gather" else eqn for eqn in jaxpr.eqns]
     return jaxpr.replace(eqns=eqns)
-
-
-def _filling(eqn: Any) -> Any:
-    mode = jax.lax.GatherScatterMode.FILL_OR_DROP
-    return eqn.replace(params={**eqn.params, "mode": mode}) if eqn.params["mode"] != mode else eqn
 
 
 INTERPRETED = "kernels ran on this CPU by jax's interpretation of them, step by step, not as the TPU or GPU runs them"
