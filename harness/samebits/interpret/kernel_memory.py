@@ -100,8 +100,10 @@ def kernel_memory(eqn: Any, operands: Sequence[Array | None] = ()) -> KernelMemo
     mapping = eqn.params["grid_mapping"]
     count = mapping.num_dynamic_grid_bounds + mapping.num_index_operands
     known = [*operands[:count], *[None] * (count - len(operands))]
-    numbers = (None if value is None else np.asarray(value) for value in known)
-    return _remembered(eqn, tuple(None if n is None else (n.dtype.str, n.shape, n.tobytes()) for n in numbers))
+    numbers = [None if value is None else np.asarray(value) for value in known]
+    # Kernels widen what they prefetch in 8 bits.
+    wide = (n.astype(np.int64) if n is not None and n.dtype.kind in "iu" else n for n in numbers)
+    return _remembered(eqn, tuple(None if n is None else (n.dtype.str, n.shape, n.tobytes()) for n in wide))
 
 
 def program_memory(program: Any) -> KernelMemory:
@@ -127,16 +129,11 @@ def _kernels(jaxpr: Any, known: Mapping[Any, Array]) -> Iterator[KernelMemory]:
 
 @functools.lru_cache(maxsize=256)
 def _remembered(eqn: Any, operands: tuple[Any, ...]) -> KernelMemory:
-    values = [None if key is None else _wide(np.frombuffer(key[2], key[0]).reshape(key[1])) for key in operands]
+    values = [None if key is None else np.frombuffer(key[2], key[0]).reshape(key[1]) for key in operands]
     try:
         return _Kernel(eqn, values).memory()
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # jax has no public form of kernels
         return KernelMemory(unseen=(f"the memory of {Step.of(eqn)} is not followed: {one_line(error)}",))
-
-
-def _wide(numbers: Array) -> Array:
-    """Return integers that take part in arithmetic with others: kernels widen what they prefetch in 8 bits."""
-    return numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers
 
 
 @dataclass(slots=True)
@@ -159,15 +156,10 @@ class _Blocks:
     starts: Array | None
     written: dict[Any, Array] = field(default_factory=dict)
 
-    def box(self, step: int) -> tuple[Array, Array]:
-        """Return the block of a step."""
-        assert self.starts is not None
-        return self.starts[step], self.starts[step] + self.sizes
-
     def part(self, step: int, box: Box) -> tuple[Array, Array]:
         """Return a part of the block of a step as one of the array."""
-        low, high = self.box(step)
-        low, high = low.copy(), high.copy()
+        assert self.starts is not None
+        low, high = self.starts[step].copy(), self.starts[step] + self.sizes
         start = low[~self.squeezed]
         low[~self.squeezed], high[~self.squeezed] = start + box[0], start + box[1]
         return low, high
@@ -187,7 +179,8 @@ class _Kernel:
         self._unseen: list[str] = []
         self._unknown: list[str] = []
         bounds = iter(operands)
-        sizes = [dim if isinstance(dim, int) else _size(next(bounds)) for dim in self._mapping.grid]
+        grid = [dim if isinstance(dim, int) else next(bounds) for dim in self._mapping.grid]
+        sizes = [None if size is None else int(size) for size in grid]
         scalars, vmapped = list(bounds), self._mapping.vmapped_dims
         self._logical = [dim for dim in range(len(sizes)) if dim not in vmapped]
         self._sized = None not in sizes
@@ -201,14 +194,14 @@ class _Kernel:
         )
         self._parallel, self._pipelined = _parallel(eqn.params["compiler_params"], len(sizes), vmapped)
         self._refs = self._memories(scalars)
-        inputs = self._mapping.num_index_operands
-        aliases = [(i - inputs, o) for i, o in eqn.params["input_output_aliases"]]
+        before, inputs = self._mapping.num_index_operands, self._mapping.num_inputs
+        aliases = [(i - before, inputs + o) for i, o in eqn.params["input_output_aliases"]]
         refs = [memory for memory in self._refs if memory.role in ("argument", "output")]
-        self._aliases = [(refs[i], refs[self._mapping.num_inputs + o]) for i, o in aliases]
         known = [sizes[dim] for dim in self._logical]
-        self._evaluation = KernelSteps(known, [first for first, _ in self._aliases], self._report)
+        self._evaluation = KernelSteps(known, [refs[first] for first, _ in aliases], self._report)
         self._is_followed = True
         self._blocks = [self._blocks_of(*each) for each in zip(refs, self._mapping.block_mappings, strict=True)]
+        self._aliases = [(self._blocks[first], self._blocks[second]) for first, second in aliases]
 
     def memory(self) -> KernelMemory:
         """Return what was seen."""
@@ -220,8 +213,8 @@ class _Kernel:
             if is_used:  # published kernels take outputs that are dropped as scratch
                 self._never_written(blocks)
                 self._races(blocks)
-        for first, second in self._aliases:
-            self._alias(*(blocks for memory in (first, second) for blocks in self._blocks if blocks.memory is memory))
+        for read, written in self._aliases:
+            self._alias(read, written)
         name = str(self._jaxpr.debug_info.func_src_info).partition(" at ")[0]
         said = (tuple(f"{name}: {text}" for text in texts) for texts in (self._unseen, self._unknown))
         return KernelMemory(tuple(self._faults.values()), *said)
@@ -258,9 +251,9 @@ class _Kernel:
             rows = rows * np.where(kinds == "Blocked", sizes, 1) - padding[:, 0]
         return _Blocks(memory, mapping, sizes, tuple(mapping.array_aval.shape), padding, kinds == "Squeezed", rows)
 
-    def _is_second(self, memory: RefMemory) -> bool:
+    def _is_second(self, blocks: _Blocks) -> bool:
         """Return whether an output begins as what an argument holds."""
-        return any(memory is second for _, second in self._aliases)
+        return any(blocks is second for _, second in self._aliases)
 
     def _outputs(self) -> list[_Blocks]:
         return [blocks for blocks in self._blocks if blocks.memory.role == "output"]
@@ -282,9 +275,9 @@ class _Kernel:
         """Set what outputs begin with; return whether the places that steps read and write are kept."""
         for blocks in self._blocks:
             memory, is_output = blocks.memory, blocks.memory.role == "output"
-            if self._is_second(memory) or (is_output and blocks.starts is None and self._count > 1):
+            if self._is_second(blocks) or (is_output and blocks.starts is None and self._count > 1):
                 memory.written = memory.all_written()
-            is_read = any(memory is first for first, _ in self._aliases)
+            is_read = any(blocks is first for first, _ in self._aliases)
             if self._parallel and (is_read or (is_output and not self._is_flushed(blocks))):
                 memory.boxes = []
         return any(blocks.memory.boxes is not None for blocks in self._blocks)
@@ -330,7 +323,7 @@ class _Kernel:
     def _never_written(self, blocks: _Blocks) -> None:
         """Look for a part of an output that no step writes."""
         memory, name = blocks.memory, blocks.memory.name
-        if self._is_second(memory) or self._count != len(self._coordinates):
+        if self._is_second(blocks) or self._count != len(self._coordinates):
             return
         if self._is_followed and not memory.is_stored and memory.role == "output" and 0 not in blocks.shape:
             text = f"nothing is ever stored to '{name}'"
@@ -451,10 +444,6 @@ def _step(places: Sequence[tuple[int, ...]]) -> str:
 def _place_of(equation: Any) -> str:
     frame = frame_of(equation)
     return "" if frame is None else f"{short(frame.file_name)}:{frame.line_num}"
-
-
-def _size(bound: Array | None) -> int | None:
-    return None if bound is None else int(bound)
 
 
 def _key(blocks: _Blocks, step: int) -> tuple[int, ...]:
