@@ -38,7 +38,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "compile": Weight(13, 2_890, "the line or the instruction that makes a compiled program differ"),
     "engine": Weight(16, 3_675),
     "functions": Weight(9, 1_800, "run_compiled"),
-    "hlo": Weight(16, 2_990, "comparisons of a TPU's sorts are keys, which fields decide"),
+    "hlo": Weight(16, 2_816),
     "host": Weight(29, 4_090, "a limit of time, and memory that is kept for large arrays"),
     "interpret": Weight(64, 17_080, "copies and scopes of kernels; exponentials of logarithms"),
     "kernel_gate": Weight(9, 1_595, "the gate for kernels"),
