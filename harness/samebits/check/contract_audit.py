@@ -42,9 +42,7 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Finding]) -> Decl
     """Judge one pair's declaration after a whole sweep, in notes and problems.
 
     Args:
-        pair: the declaration.
         ran: its plan; nothing is said unless it is `whole`.
-        results: all results of this pair.
 
     Raises:
         DeclarationError: the declaration cannot say what it would run on a machine that fits all of its meshes.
@@ -87,7 +85,6 @@ def proof_notes(results: Sequence[Finding], *, all_sizes: bool) -> list[str]:
     """Say once what holds of all results that rest on a proof alone, and of those for all sizes.
 
     Args:
-        results: of a check.
         all_sizes: whether points were left out since they are proved for all sizes.
     """
     proved = [result for result in results if result.ruling.verdict == "proved"]

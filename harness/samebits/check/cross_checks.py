@@ -44,9 +44,7 @@ class SizeProofs:
         """Return the outcomes of a point, each with what is proved of it for all sizes.
 
         Args:
-            point: the point.
             movement: what labels prove of it at its own sizes.
-            outcomes: of its leaves.
         """
         del point, movement
         return list(outcomes)
@@ -56,8 +54,6 @@ def size_proofs(pair: Pair, effort: Effort, platform: str | None = None) -> Size
     """Return the proofs for all sizes of a pair, where its contracts or the effort ask for them.
 
     Args:
-        pair: the declaration.
-        effort: of the check.
         platform: whose branches of `lax.platform_dependent` are taken; that of this process by default.
 
     Raises:
@@ -77,7 +73,6 @@ class CrossChecks:
     `single` has one of them for each variant and direction: it is executed even where all sizes are proved.
 
     Args:
-        pair: the declaration.
         devices: how many there are, on which the plan depends.
         all_sizes: whether all but `single` may be left out.
     """
@@ -99,7 +94,6 @@ class CrossChecks:
         """Return whether a point need not be executed where labels prove it.
 
         Args:
-            point: the point.
             sizes: the proofs for all sizes, which are asked where one point of its variant and direction is enough.
         """
         return point not in self.points or (point not in self.single and sizes.prove_movement(point))

@@ -116,7 +116,6 @@ def measure_ladder(
 
     Args:
         both: by dtype, what the reference and the variant gave; float64 must be there.
-        path: of the leaf.
         wider: a side computes in float32 where its inputs are bfloat16.
     """
     apart = {dtype: max(_apart(*outputs, path), default=0.0) for dtype, outputs in both.items()}
@@ -140,12 +139,7 @@ def _apart(reference: ProgramOutputs, variant: ProgramOutputs, path: str) -> lis
 
 @dataclass(frozen=True, slots=True)
 class FixedDtype:
-    """A dtype narrower than float64 in which a program computes whatever it is given.
-
-    Args:
-        dtype: its name.
-        step: the first equation in it.
-    """
+    """A dtype narrower than float64 in which a program computes whatever it is given."""
 
     dtype: str
     step: Step
@@ -196,11 +190,7 @@ FINER = 8
 
 
 class ExecutedEvidence:
-    """Measures leaves of the points of one pair by executing both sides in float64.
-
-    Args:
-        execution: runs programs.
-    """
+    """Measures leaves of the points of one pair by executing both sides in float64."""
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
@@ -218,8 +208,6 @@ class ExecutedEvidence:
         """Return the measurements of a leaf.
 
         Args:
-            job: the point.
-            path: the leaf.
             labels: the inputs on which bits differ.
             alone, variant: the outputs of the reference on one device and of the variant on the mesh.
             noise: by input, how far float64 and the rounding of constants take two equal formulas apart.
@@ -252,7 +240,6 @@ class ExecutedEvidence:
         """Raise where a side computes in a dtype narrower than float64 even if its inputs are float64.
 
         Args:
-            wide: the point in float64.
             apart: the difference of the sides there, relative to the largest value.
             enough: binary digits that suffice for an ideal value; None where no narrower dtype suffices.
 
@@ -335,8 +322,6 @@ class FurtherDraws:
     """Draws of the points of one pair.
 
     Args:
-        execution: what runs programs.
-        prover: what interprets them.
         platform: where they run, which decides how wide products of matrices are.
     """
 
@@ -359,8 +344,6 @@ class FurtherDraws:
         """Return what gives the error ratios of one leaf, draw by draw.
 
         Args:
-            job: of the point.
-            path: of the leaf.
             floored: the inputs at which numbers of the leaf are zero but for rounding.
             constants: the sides are the same formula but for the rounding of constants.
         """
@@ -440,11 +423,7 @@ GRAVE = frozenset({"structure", "dtype", "weak type", "shape", "NaN vs number", 
 
 
 class EvidenceCollector:
-    """Measures leaves of the points of one pair.
-
-    Args:
-        execution: runs programs.
-    """
+    """Measures leaves of the points of one pair."""
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution

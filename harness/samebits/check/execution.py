@@ -183,7 +183,6 @@ class Execution:
     """Executes the programs of one pair.
 
     Args:
-        sides: its programs.
         repeats: how often each program runs on its first input.
         idle_axes: whether a mesh may have axes that split nothing, where another one does.
     """
@@ -265,8 +264,6 @@ class Execution:
         """Run a program on its inputs, or on those of some labels; the first one runs twice, but in further draws.
 
         Args:
-            program: of the side.
-            side, site, direction: what it runs on.
             labels: of the inputs; all by default.
             like: what to expect, by label: what processes hold of it in parts need not be sent where it is the same.
 

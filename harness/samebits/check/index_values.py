@@ -43,11 +43,7 @@ _STEPS = (1, 256, 65536)
 
 
 def at_index_values(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Find values of an index argument at which a compiled program gives another leaf than is written, by leaf.
-
-    Args:
-        usual: the inputs of a case.
-    """
+    """Find values of an index argument at which a compiled program gives another leaf than is written, by leaf."""
     moved, tried = usual.proofs.movement(usual.job).holds, _index_values_tried(usual)
     first = next(tried, None)
     if first is None:

@@ -89,7 +89,6 @@ class LineFinder:
         """Find the lines that make a leaf of a point differ.
 
         Args:
-            job: the point.
             path: of the leaf; `*` of a gradient whose forward outputs differ in type.
             label: of the input at which it was seen.
             other: the programs at the inputs at which it was seen, where these are not of the case.

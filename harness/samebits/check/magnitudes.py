@@ -71,11 +71,7 @@ _SPECIAL: tuple[tuple[str, str, str, Fact], ...] = (
 
 
 def at_magnitudes(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Find numbers of another magnitude at which the compiled programs are apart, by leaf.
-
-    Args:
-        usual: the inputs of a case.
-    """
+    """Find numbers of another magnitude at which the compiled programs are apart, by leaf."""
     proofs, job = usual.proofs, usual.job
     if not usual.first or proofs.movement(job).holds or (job.programs and proofs.same_program(job)):
         return {}

@@ -51,8 +51,6 @@ class OtherInputs:
 
     Args:
         proofs: of the pair, whose programs it runs.
-        job: the point.
-        record, cotangents: the inputs.
         words: how they differ from those of the case; empty for these.
         allowed: such inputs may be given.
         first: of its variant, dtype and direction, the point is the first one on the smallest mesh.
@@ -160,8 +158,6 @@ def first_found(
     """Return by leaf the first of other inputs at which it is wrong, rather one that may be given.
 
     Args:
-        leaves: those that are looked at.
-        others: the inputs.
         apart: gives what is wrong with a leaf at inputs, if anything is.
     """
     known: dict[str, Counterexample] = {}
@@ -187,7 +183,6 @@ class Searches:
     """What is found at other inputs of the points of one pair.
 
     Args:
-        proofs: of the pair.
         searches: each gives other inputs than those of a case at which a leaf is wrong; inputs that may be given count
             first, then their order.
         executed: as of `OtherInputs`.
@@ -201,8 +196,6 @@ class Searches:
         """Return other inputs at which a leaf differs, or is not what is written; of two doubtful ones, both.
 
         Args:
-            job: the point.
-            path: the leaf.
             same_program: both sides are, so that nothing that is written takes them apart.
         """
         searched = self._best_found(job, path)
@@ -253,11 +246,7 @@ MORE = 8
 
 
 def at_other_cotangents(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Find other cotangents at which a gradient differs by more, by leaf without a formula.
-
-    Args:
-        usual: the inputs of a case.
-    """
+    """Find other cotangents at which a gradient differs by more, by leaf without a formula."""
     if not usual.cotangents or usual.question.uneven is not None:
         return {}
 

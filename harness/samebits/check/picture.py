@@ -64,8 +64,6 @@ def picture(leaf: LeafArrays, detail: Detail, witness: Place | None, ideal: Arra
     """Return the picture of a leaf.
 
     Args:
-        leaf: its arrays.
-        detail: how much is shown.
         witness: the element around which values are shown.
         ideal: the exact values on the input of the witness, where they are known; of complex numbers the parts along
             one more dimension.

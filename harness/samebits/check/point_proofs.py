@@ -28,7 +28,6 @@ class PointProofs:
 
     Args:
         execution: gives the programs and the inputs of points.
-        prover: interprets them.
     """
 
     def __init__(self, execution: Execution, prover: Prover) -> None:

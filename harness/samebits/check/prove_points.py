@@ -147,7 +147,6 @@ def doubt(derived: Mapping[str, Derived], leaf: str, limit: float | None) -> str
 
     Args:
         derived: both evaluated programs, by label of the input.
-        leaf: the output.
         limit: how many times the reference's error the variant may have; None accepts all but a loss of kind.
     """
     samples = {}
@@ -206,9 +205,7 @@ def prove_points(
     """Yield what can be proved of each leaf of each point, and whether expected errors are raised.
 
     Args:
-        pair: the declaration.
         locator: where it was found, for the replay commands.
-        plan: the points.
         platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
             bounded. None is the platform on which `samebits check` would run here.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding; otherwise it is not accepted.
@@ -244,10 +241,7 @@ class PointProver:
     """Proves points of one pair; what neighbouring points share is cached.
 
     Args:
-        pair: the declaration.
         locator: where it was found, for the replay commands.
-        platform: as for `prove_points`.
-        assuming: as for `prove_points`.
 
     Raises:
         DeclarationError: a domain of the declaration is wrong.
@@ -536,9 +530,7 @@ def assuming_devices(argument: Finding, counts: Sequence[str], mesh: str) -> Fin
     """Return the same, taking for granted what code was told of the devices of this process.
 
     Args:
-        argument: the proof.
         counts: what it was told.
-        mesh: that the proof is for.
     """
     if argument.ruling.verdict not in ("proved", "rounding"):
         return argument

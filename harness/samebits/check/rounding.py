@@ -423,10 +423,8 @@ def _kept(sample: LeafSample, usable: Array, narrow: Array, wide: Array, size: A
     Relative to the largest value of the leaf, such as what masks the others, it may look like nothing.
 
     Args:
-        sample: of the leaf.
         usable: where it is finite.
         narrow, wide: how far the sides are apart there in the dtype of the leaf, and in float64.
-        size: of the elements.
     """
     if ml_dtypes.finfo(sample.reference.dtype).nmant > 32:  # a float64 leaf is as far apart in float64
         return 0.0
@@ -480,7 +478,6 @@ def violating(why: Objection, inputs: Mapping[str, LeafSample]) -> Place | None:
     largest error in the group that loses. Outside the bound, and else: the largest error over its bound.
 
     Args:
-        why: what the measurements say.
         inputs: the samples that they were made on, by input label.
 
     Returns:

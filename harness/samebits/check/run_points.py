@@ -82,11 +82,7 @@ def run_points(
     """Yield the results of a pair's points, in order; compiling runs ahead.
 
     Args:
-        pair: the declaration.
         locator: where it was declared, for the replay commands.
-        points: what runs.
-        programs: where compiled programs are shared.
-        effort: how hard each point is tried.
         meshes: built meshes by the id of the mesh and the mode; the others are of the first devices.
 
     Raises:
@@ -107,10 +103,6 @@ def point_steps(
     how: How = How(),
 ) -> Iterator[PointStage | PointDone]:
     """Yield the same, with each stage before it begins, which shows in which one a process crashed.
-
-    Args:
-        pair, locator, points, programs, effort, meshes: as for `run_points`.
-        how: they are run.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.

@@ -80,9 +80,6 @@ class Runner:
     """Runs the points of one pair.
 
     Args:
-        pair: the declaration.
-        programs: where compiled programs are shared.
-        effort: how hard each point is tried.
         meshes: built meshes by the id of the mesh and the mode; the others are of the first devices.
 
     Raises:
@@ -158,7 +155,6 @@ class Runner:
         """Run a started point and compare.
 
         Args:
-            job: the point.
             leaves: those to judge, all by default.
 
         Raises:

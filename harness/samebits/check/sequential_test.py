@@ -249,7 +249,6 @@ def accuracy_over(values: list[float], **known: Any) -> Accuracy:
     """Return how accurate a variant is by its ratios over draws.
 
     Args:
-        values: the ratios.
         known: the other arguments of `Accuracy`.
     """
     return Accuracy(ratio=median(values), low=min(values), high=max(values), draws=len(values), **known)

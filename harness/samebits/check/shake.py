@@ -52,7 +52,6 @@ class Shaker:
     """Shakes the points of one pair.
 
     Args:
-        runner: of the pair.
         options: to be tried, each by itself.
     """
 

@@ -80,9 +80,7 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
     The variant is traced on the mesh, and the reference alone and on the mesh.
 
     Args:
-        sides: the programs.
         point: of the case that must be rejected.
-        refusal: what the declaration promises.
         built: the mesh, which may be abstract.
     """
     case, mesh = sides.pair.case(point.case), MeshSpec.parse(point.mesh)
@@ -113,9 +111,6 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site, order: Trace
     """Return a point with its programs traced: of the reference alone, of the reference and of the variant on the mesh.
 
     Args:
-        execution: where programs are traced.
-        point: with its variant.
-        on_mesh: where that runs.
         order: what was compared of the sides traced in another order.
 
     Raises:

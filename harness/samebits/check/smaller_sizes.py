@@ -67,7 +67,6 @@ class StandIn:
     """A point at smaller sizes.
 
     Args:
-        job: the point there.
         proofs, searches, finder: of the pair at these sizes.
         words: which size stands for which, as `512 as 8`.
     """
@@ -260,9 +259,7 @@ def at_dimensions(pair: Pair, case: Case, mesh: MeshSpec, sizes: Smaller) -> Pai
     """Return a pair in which a case has smaller arguments; None where a declaration does not say what they are then.
 
     Args:
-        pair: the declaration.
         case: which is smaller; the others are as declared.
-        mesh: that it is on.
         sizes: of dimensions of its arguments, by the path of their leaves.
     """
 

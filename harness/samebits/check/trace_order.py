@@ -24,11 +24,7 @@ _REMEDY = "give each side state of its own"
 
 
 class TraceOrder:
-    """Traces each side once before all others, variants first, and compares with how it is traced in a check.
-
-    Args:
-        sides: of the pair.
-    """
+    """Traces each side once before all others, variants first, and compares with how it is traced in a check."""
 
     def __init__(self, sides: TracedSides) -> None:
         self._sides = sides

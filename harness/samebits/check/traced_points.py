@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 class PointInterpreter:
-    """Interprets points of one pair.
-
-    Args:
-        pair: the declaration.
-        programs: where traced programs are shared.
-    """
+    """Interprets points of one pair."""
 
     def __init__(self, pair: Pair, programs: Programs) -> None:
         import jax

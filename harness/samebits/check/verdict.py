@@ -122,7 +122,6 @@ def judge_refusal(
     """Return the verdict on an expected error.
 
     Args:
-        refusal: what the declaration promises.
         raised: by side: what it raised while tracing, None where it gave a result.
     """
     wrong = []

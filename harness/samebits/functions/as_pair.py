@@ -148,7 +148,6 @@ class PositionalCall:
     """A side that takes some of the declared arguments by position, and all others by keyword.
 
     Args:
-        function: what is called.
         positional: the declared names that are passed by position, in order.
         keywords: by declared name, what the function calls it; an empty name for what it does not take.
         name: in reports.

@@ -59,7 +59,6 @@ def substitution(left: bool, lower: bool, transposed: bool, conjugated: bool, un
 
     Args:
         left, lower, transposed, conjugated, unit: as `jax.lax.linalg.triangular_solve`.
-        a: `[..., n, n]`.
         b: `[..., n, m]`, or `[..., m, n]` for the right side.
     """
     a = jnp.conj(a) if conjugated else a

@@ -73,7 +73,6 @@ class Condition:
     """Two numbers that a program compares, or that decide like a comparison.
 
     Args:
-        first, second: the numbers.
         within: where alone it decides anything: the branch that holds it is taken.
     """
 

@@ -46,11 +46,7 @@ def inner_programs(equation: Any) -> Iterator[Any]:
 
 
 def most_alive(jaxpr: Any) -> int:
-    """How many elements the values that are needed at once have at most, in the order of the equations.
-
-    Args:
-        jaxpr: an open one.
-    """
+    """How many elements the values that are needed at once have at most, in the order of the equations."""
     last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not hasattr(var, "val")}
     last |= {var: len(jaxpr.eqns) for var in jaxpr.outvars if not hasattr(var, "val")}
     alive = most = sum(map(_elements, (*jaxpr.invars, *jaxpr.constvars)))

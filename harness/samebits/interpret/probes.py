@@ -71,7 +71,6 @@ class Stretched:
     Args:
         asked: the question at the inputs of the case.
         names: the inputs that are changed.
-        change: what is done with each of them.
         how: the same, in words, with a place for these inputs.
         which: all of those that may be changed, or all that are drawn, in words; None for others.
     """

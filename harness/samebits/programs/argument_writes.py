@@ -20,7 +20,6 @@ class WithWrites:
     """What a side returned and what it wrote into its arguments; a pytree.
 
     Args:
-        outputs: what it returned.
         written: by name, the leaves of its arguments after the call that this side or another one writes.
         touched: the paths of these leaves, those included that are not there any more.
         changes: what it changed besides: leaves removed, contents that are not numbers, other structures; each with

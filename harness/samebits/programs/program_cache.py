@@ -74,7 +74,6 @@ class CompileSetup:
 
     Args:
         mesh: None for one device alone.
-        x64: whether 64-bit types are on.
         options: compiler options beside those of every compilation; they do not change what is traced.
     """
 
@@ -101,7 +100,6 @@ class StableHlo:
     Args:
         digest: of the text.
         calls: the names of its custom calls.
-        calls_python: whether it calls back into Python.
     """
 
     digest: bytes

@@ -39,7 +39,6 @@ def replay(
 
     Args:
         locator, point: of the pair and of the result.
-        command: of samebits.
         here: the folder in which it is typed; the current one by default.
         assuming: whether a verdict may rest on assumptions beyond shapes and rounding.
         platform: the target of a proof, where it is another one than that of this process.

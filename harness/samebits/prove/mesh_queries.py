@@ -148,7 +148,6 @@ class Query:
     """What code asked while it was traced.
 
     Args:
-        place: `file:line`.
         asks: what the answer is about.
         name: of the function or the attribute that answered.
     """

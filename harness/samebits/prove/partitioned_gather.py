@@ -31,7 +31,6 @@ class HeldInput(NamedTuple):
     """An input that a variable holds, perhaps in another shape.
 
     Args:
-        name: of the input.
         split: by dimension, whether the mesh splits it.
         is_float: whether sums with zeros can change it.
     """

@@ -165,7 +165,6 @@ class Unproved:
     """Why a method could not decide.
 
     Args:
-        why: in words.
         not_interpreted: what could not be interpreted, where that is why.
         undefined: why what the variant alone computes is undefined at these inputs, where that is why.
         at_inputs: it is for these inputs, such as ties or NaN, so that others may decide.
@@ -185,7 +184,6 @@ class Prover:
     """Proves the points of one pair.
 
     Args:
-        sides: the programs.
         platform: whose branches of `lax.platform_dependent` are evaluated; None for the default branches.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is undecided.
     """

@@ -26,7 +26,6 @@ class PairSizeProofs(SizeProofs):
 
     Args:
         every: whether all points of variants in auto mode are proved; else those whose contract requires it.
-        platform: whose branches of `lax.platform_dependent` are taken; that of this process by default.
     """
 
     def __init__(self, pair: Pair, *, every: bool, platform: str | None = None) -> None:

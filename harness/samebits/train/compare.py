@@ -67,12 +67,7 @@ class Pairing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uncompared:
-    """A run that was trained and is in no comparison, so that nothing can be said about it.
-
-    Args:
-        run: its name.
-        reason: why it is in none.
-    """
+    """A run that was trained and is in no comparison, so that nothing can be said about it."""
 
     run: str
     reason: str
@@ -105,9 +100,7 @@ def judge_runs(
     """Compare two runs, of which `a` is the reference.
 
     Args:
-        a, b: the runs.
         apart: the distances of their single steps from the same states.
-        envelope: of the reference.
         expected, reason: the lowest verdict accepted, and why.
     """
     parting = first_parting(a, b) or _first_apart(apart)

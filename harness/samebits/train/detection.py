@@ -62,7 +62,6 @@ class Detection:
     """The detection table of a matrix.
 
     Args:
-        gates: the names of the gates.
         defects: one entry per defect.
         false_alarms: for each gate, how many healthy rows, or correct changes of a row, it flags.
         healthy: for each gate, how many healthy rows or correct changes it was applied to.

@@ -61,7 +61,6 @@ class Envelope:
     """How far the reference's own rewrites diverge.
 
     Args:
-        config: the configuration of the reference.
         loss, perplexity: the running maximum of their distances at each step, in ulps; of the perplexity, beyond what
             the loss moved it.
         leaves: for each array of one forced step, the largest relative distance.

@@ -26,7 +26,6 @@ class TracedStep:
     Args:
         jaxpr: the closed jaxpr; its inputs are the flat state and batch, its outputs those of `names`.
         state, batch: the initial state and the first batch, in NumPy.
-        inputs, names: of the flat inputs and outputs, such as `parameters/head`.
     """
 
     jaxpr: Any

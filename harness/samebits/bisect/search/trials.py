@@ -32,7 +32,6 @@ class Judgement:
             fail in another way, or not every time).
         signature: of a failure, the part that must stay the same during the search: its first step and leaf.
         detail: one line for the table.
-        numbers: further measurements.
     """
 
     outcome: Outcome
@@ -224,8 +223,6 @@ class TriedPoint:
 
     Args:
         number: the position in the table, from 1.
-        point: the label of the point.
-        outcome, signature, detail: of its judgement.
         looks: how many times the point was run.
         remembered: whether all of these runs came from the journal.
         seconds: wall time of this search's own runs.
@@ -254,8 +251,6 @@ class SearchFinding:
 
     Args:
         what: which bisection.
-        found: whether a cause was found.
-        sentence: the answer in one sentence.
         culprits: the causes; each entry is one minimal set of names.
         witness: the location and the numbers that show the failure.
         replay: the command that reproduces it.
@@ -265,7 +260,6 @@ class SearchFinding:
         runs, repeats: number of points run, and number of repeated runs of the same point.
         least: the smallest number of runs that could have found the cause.
         skipped: points that could not be judged.
-        notes: further remarks.
         detail: fields specific to this bisection.
         seconds: wall time.
         interrupted: whether the search was stopped before its end.

@@ -33,7 +33,6 @@ class Node:
     """One value.
 
     Args:
-        number: in the order of computation.
         value: concrete, symbolic or a `PerDevice`.
         kind: how it came about.
         equation: the jax equation that gave it; None of inputs and constants.
@@ -84,7 +83,6 @@ class Graph:
 
     Args:
         nodes: in the order of computation.
-        outputs: the number of each output.
         loops: the equations of loops, in the order in which they were met, by their number in `Node.trips`.
         counts: by loop, how often its body was evaluated.
     """

@@ -217,9 +217,6 @@ def loses_most(
     """The operation whose own error explains that of one element; None where none does, or several may.
 
     Args:
-        program, question, inputs, platform: as for `estimate_errors`.
-        output: the output.
-        index: of the element.
         off: how far the element is from its float64 value.
 
     Raises:
@@ -248,7 +245,6 @@ def tie(question: Question, inputs: list[Array], platform: str, output: str, ind
 
     Args:
         question: both programs.
-        inputs, platform: as for `estimate_errors`.
         output, index: the element.
 
     Returns:

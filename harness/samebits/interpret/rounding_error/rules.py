@@ -150,7 +150,6 @@ class ErrorChange(NamedTuple):
     Args:
         propagated: the error that those of the operands make, exactly computed.
         units: roundings of the result itself.
-        absolute: error added otherwise.
         correct: one correct rounding, so none where the operands are exact and the result fits.
         summands: how many each result has.
         reach: the largest number on the way, which must not overflow; None for the result itself.

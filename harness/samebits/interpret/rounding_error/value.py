@@ -18,7 +18,6 @@ class Blame:
     Args:
         share: its error, relative to the largest value of its result.
         summands: how many each element of its result has.
-        step: the operation.
         taken_as: what a matrix unit takes its operands as, where that loses digits.
     """
 
@@ -40,7 +39,6 @@ class NarrowSum(NamedTuple):
 
     Args:
         additions: how many.
-        step: the last of them.
     """
 
     additions: int
@@ -55,7 +53,6 @@ class BoundedValue:
     """Numbers with what rounding can have done to them: three float64 arrays of one shape.
 
     Args:
-        value: the exact numbers.
         error: how far the computed number is from each at most; infinite where nothing is known.
         likely: the same when the roundings of sums have random signs; information, not a bound.
         blame: of the steps that it comes from, that with the largest error of its own.

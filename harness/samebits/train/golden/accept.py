@@ -59,7 +59,6 @@ class AcceptedGolden:
 
     Args:
         name: `MATRIX/RUN`.
-        path: of the file.
         change: `new`, `changed`, `same bits` (but another environment, configuration or window), `unchanged` (nothing
             was written) or `confirmed` (this environment was added to the evidence).
         old_loss, new_loss: at the last step, as `float.hex`.
