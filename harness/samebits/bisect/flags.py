@@ -170,8 +170,7 @@ class Recompiled:
         direction = self.point.direction
         try:
             question = runner.proofs.questions(job)[label]
-            inputs = [np.asarray(operand.values) for operand in question.inputs]
-            judged = estimate_errors(question.reference, question, inputs, runner.evidence.platform)
+            judged = estimate_errors(question.reference, question, runner.evidence.platform)
             return np.asarray(judged.values[leaf], np.float64), "interpreted"
         except (NotCovered, KeyError):
             wide = replace(job.alone, x64=True)

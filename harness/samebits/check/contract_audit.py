@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from samebits.check.judge import SAME_PROGRAM, where
+from samebits.check.judge import SAME_PROGRAM
 from samebits.check.traced_points import PointInterpreter, point_interpreter
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.contract import Contract
-from samebits.schema.finding import Finding, point_of
+from samebits.schema.finding import Finding, point_of, where
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem
 

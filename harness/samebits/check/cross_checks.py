@@ -25,6 +25,7 @@ from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import other_outputs
 from samebits.rooms import door
 from samebits.schema.domain import unsaid
+from samebits.schema.finding import where
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort, Point
 
@@ -139,14 +140,12 @@ def proved_outcomes(execution: Execution, proofs: PointProofs, job: PendingPoint
     proof = proofs.movement(job)
     if not proof.holds or not proof.only_moved:
         return None
-    ends = (pair.reference_name, job.alone), (point.variant, job.on_mesh)
-    traced = other_outputs(sides, point.direction, *ends)
+    traced = other_outputs(sides, point.direction, *execution.ends(job))
     sums = needed_by_sums(sides, point.direction, point.variant, job.on_mesh)
-    where = {name: getattr(point, name) for name in Point.__slots__}
     for comparison in traced:
-        contract = pair.contract(**where, leaf=comparison.path, moves=True)
+        contract = pair.contract(**where(point), leaf=comparison.path, moves=True)
         stated = not unsaid(contract.domain, (*proof.promises.get(comparison.path, ()), *sums))
-        expected = contract.lowest != "rounding" and pair.exemption(**where, leaf=comparison.path) is None
+        expected = contract.lowest != "rounding" and pair.exemption(**where(point), leaf=comparison.path) is None
         if not comparison.equal or not stated or not expected:
             return None
     try:
@@ -188,7 +187,7 @@ def _nothing(proofs: PointProofs, job: PendingPoint) -> dict[str, str]:
     """
     questions = proofs.questions(job)
     question = questions[cross_check_input(questions, job.point.direction)]
-    values = ideal_values(question.reference, question, [np.asarray(argument.values) for argument in question.inputs])
+    values = ideal_values(question.reference, question)
     types = dict(zip(question.outputs, question.types(question.reference), strict=True))
     reasons = {}
     for leaf, kind in types.items():

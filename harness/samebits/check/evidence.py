@@ -46,7 +46,7 @@ from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.contract import Direction
-from samebits.schema.point import Point
+from samebits.schema.finding import where
 from samebits.schema.values import Given
 from samebits.user_errors import one_line
 
@@ -246,8 +246,7 @@ class ExecutedEvidence:
         Raises:
             CouldNotRun: rounding to that dtype can explain the difference, or there is no ideal value.
         """
-        sides = (self.execution.pair.reference_name, wide.alone), (wide.point.variant, wide.on_mesh)
-        for side, site in sides:
+        for side, site in self.execution.ends(wide):
             narrow = fixed_dtype(self.execution.program(side, site, wide.point.direction).traced.jaxpr)
             if narrow is None or not narrow.hides(apart) or (enough is not None and narrow.digits >= enough):
                 continue
@@ -266,13 +265,14 @@ class ExecutedEvidence:
         """Return the difference of the sides in bfloat16, float32 and float64."""
         apart, wider = {}, False
         for dtype in ("bfloat16", "float32"):
-            site = replace(job.alone, dtype=dtype), replace(job.on_mesh, dtype=dtype)
+            narrow = replace(job, alone=replace(job.alone, dtype=dtype), on_mesh=replace(job.on_mesh, dtype=dtype))
             with contextlib.suppress(CouldNotRun):  # a side that rejects this dtype gives no information
-                apart[dtype] = self._outputs(replace(job, alone=site[0], on_mesh=site[1]), labels)
+                apart[dtype] = self._outputs(narrow, labels)
                 if dtype == "bfloat16":
-                    sides = zip((self.execution.pair.reference_name, job.point.variant), site, strict=True)
-                    programs = (self.execution.program(side, own_site, job.point.direction) for side, own_site in sides)
-                    wider = any(computes_wider(program.traced.jaxpr, dtype) for program in programs)
+                    ends, direction = self.execution.ends(narrow), job.point.direction
+                    wider = any(
+                        computes_wider(self.execution.program(*end, direction).traced.jaxpr, dtype) for end in ends
+                    )
         return measure_ladder({**apart, "float64": (oracle, own)}, path, wider)
 
     def _outputs(self, job: PendingPoint, labels: Sequence[str]) -> tuple[ProgramOutputs, ProgramOutputs]:
@@ -281,7 +281,7 @@ class ExecutedEvidence:
 
         execution, direction = self.execution, job.point.direction
         programs = execution.sides.programs
-        sides = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        sides = execution.ends(job)
         started = [programs.start(execution.program(side, site, direction)) for side, site in sides]
         try:
             first, second = (
@@ -359,7 +359,7 @@ class FurtherDraws:
                 return None
             alone, variant = (
                 self.execution.run(self._program(side, site, direction), side, site, direction, list(labels))
-                for side, site in ((reference, drawn.alone), (job.point.variant, drawn.on_mesh))
+                for side, site in self.execution.ends(drawn)
             )
             ratios: dict[str, Ratios] = {}
             for label in (label for label in labels if label in inputs):
@@ -386,7 +386,7 @@ class FurtherDraws:
     def _own(self, job: PendingPoint, record: Any) -> dict[str, Array]:
         """Return the variant in float64, with its own constants."""
         question = self.prover.question(job.point.direction, job.alone, job.point.variant, job.on_mesh, *record)
-        return ideal_values(question.variant, question, [np.asarray(argument.values) for argument in question.inputs])
+        return ideal_values(question.variant, question)
 
     def _program(self, side: str, site: Site, direction: Direction) -> Program:
         """Return the program of a side, which is the same in every draw and is compiled already."""
@@ -398,9 +398,7 @@ class FurtherDraws:
             question = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
             if floored:
                 return floored_values(question, self.platform)
-            plain = ideal_values(
-                question.reference, question, [np.asarray(argument.values) for argument in question.inputs]
-            )
+            plain = ideal_values(question.reference, question)
             return {path: IdealValue(value) for path, value in plain.items()}
         except NotCovered:
             wide = replace(job.alone, x64=True)
@@ -484,8 +482,7 @@ class EvidenceCollector:
 
     def _test(self, job: PendingPoint, path: str, floored: Sequence[str] = (), own: bool = False) -> dict[str, Any]:
         """Return the accuracy test of a leaf as arguments of `gather_evidence`."""
-        point = {name: getattr(job.point, name) for name in Point.__slots__}
-        contract = self.execution.pair.contract(**point, leaf=path)
+        contract = self.execution.pair.contract(**where(job.point), leaf=path)
         limit = self.execution.pair.accuracy_of(contract)
         test = {"limit": limit, "more": self.draws.ratios(job, path, floored, own), "own": own}
         return test | {"dependent": self.draws.depend(job)}
@@ -508,7 +505,7 @@ class EvidenceCollector:
         samples, proved = {}, not isinstance(identity, Unproved) and identity.equal and not is_smaller(identity)
         for label in labels:
             question = questions[label]
-            estimates = [self._estimate(program, question) for program in (question.reference, question.variant)]
+            estimates = [self._estimate(program, question) for program in question.sides]
             excuses = Excuses(question)
             samples[label] = LeafSample(
                 floats.parts(alone.trees[label].leaves[path].array),
@@ -540,25 +537,21 @@ class EvidenceCollector:
     ) -> RoundingEvidence:
         """Return the evidence with the operation or the tie that explains one element, where there is one."""
         ref, var, true, own = (float(np.asarray(array)[index]) for array in sample[:4])
-        inputs = [np.asarray(argument.values) for argument in question.inputs]
         if abs(own - true) > abs(var - ref) / 2:  # the sides differ in float64, which rounding cannot explain
-            return replace(evidence, tie=tie(question, inputs, self.platform, path, index))
+            return replace(evidence, tie=tie(question, self.platform, path, index))
         if evidence.mathematics is not None:
             return evidence
-        most = loses_most(question.variant, question, inputs, self.platform, path, index, abs(var - own))
+        most = loses_most(question.variant, question, self.platform, path, index, abs(var - own))
         return replace(evidence, loses_most=most)
 
     def _estimate(self, program: Any, question: Question) -> ErrorEstimate:
-        inputs = [np.asarray(argument.values) for argument in question.inputs]
-        key = (
-            ByIdentity(program),
-            digest_of(inputs, *(argument.name for argument in question.inputs), *question.outputs),
-        )
+        names = (*(argument.name for argument in question.inputs), *question.outputs)
+        key = ByIdentity(program), digest_of(question.arrays, *names)
         if key not in self._estimates:
             if len(self._estimates) > 256:
                 self._estimates.clear()
             _require_memory(24 * most_alive(live(program).jaxpr))
-            self._estimates[key] = estimate_errors(program, question, inputs, self.platform)
+            self._estimates[key] = estimate_errors(program, question, self.platform)
         return self._estimates[key]
 
 
@@ -625,10 +618,7 @@ def _by_constants(
         if not stands:
             return samples, ()
         question = questions[label]
-        inputs = [np.asarray(argument.values) for argument in question.inputs]
-        first, second = (
-            ideal_values(program, question, inputs, stands)[path] for program in (question.reference, question.variant)
-        )
+        first, second = (ideal_values(program, question, stands)[path] for program in question.sides)
         if not np.allclose(first, second, rtol=0, atol=IDENTITY * np.max(np.abs(first), initial=0), equal_nan=True):
             return samples, ()
         excused[label] = sample._replace(noise=partial(np.abs, sample.wide - sample.oracle))

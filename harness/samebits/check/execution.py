@@ -248,6 +248,10 @@ class Execution:
             record_drawn(site.case, site.dtype, site.mesh, site.draw, self._records[key].records)
         return self._records[key]
 
+    def ends(self, job: PendingPoint) -> tuple[tuple[str, Site], tuple[str, Site]]:
+        """Return the two sides that a point compares, each with where it runs."""
+        return (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+
     def program(self, side: str, site: Site, direction: Direction) -> Program:
         """Return the traced program of a side."""
         return self.sides.forward(side, site) if direction == "forward" else self.sides.gradient(side, site)
@@ -316,7 +320,7 @@ class Execution:
 
         direction, sides = job.point.direction, list[dict[str, Array]]()
         inputs = digest_of([*record.values(), *cotangents.values()], *record, *cotangents)
-        for side, site in ((self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)):
+        for side, site in self.ends(job):
             program = self.sides.programs.start(self.program(side, site, direction))
             if (program, inputs) not in self._elsewhere:
                 while len(self._elsewhere) >= ELSEWHERE_CACHED:

@@ -201,7 +201,7 @@ def _indices(question: Question) -> tuple[Array, Array] | None:
     """Return all indices of both programs and the lengths of their axes; None where a program has no values there."""
     seen = _IndexOracle()
     try:
-        for program in (question.reference, question.variant):
+        for program in question.sides:
             outputs_of(question, program, seen)
     except NotCovered:
         return None

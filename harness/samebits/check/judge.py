@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from samebits.check.outcome import LeafOutcome
 from samebits.check.rounding import COMPILER, RoundingEvidence
@@ -19,7 +18,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.contract import DIFFERENTIATED, Contract, Exemption
 from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
-from samebits.schema.finding import Place, Ruling
+from samebits.schema.finding import Ruling, where
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import ALL_SIZES_REQUIRED, Verdict
@@ -191,11 +190,6 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruled: Ruled) -> 
 def reaches(verdict: Verdict, lowest: str) -> bool:
     """Return whether a verdict is at least the rung that a contract names."""
     return _RANK.get(verdict, 0) >= _RANK[lowest]
-
-
-def where(point: Point | Place) -> dict[str, Any]:
-    """Return the point of the sweep as keyword arguments."""
-    return {name: getattr(point, name) for name in Point.__slots__}
 
 
 def _found(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:

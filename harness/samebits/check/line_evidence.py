@@ -131,8 +131,7 @@ class LineFinder:
     def _programs(self, job: PendingPoint, direction: Direction) -> tuple[list[str], Any, Any]:
         """Return the names of the outputs, and both programs."""
         execution = self.proofs.execution
-        ends = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
-        first, second = (execution.program(*end, direction).traced for end in ends)
+        first, second = (execution.program(*end, direction).traced for end in execution.ends(job))
         return [*named_leaves(first.out_info, direction)], first.jaxpr, second.jaxpr
 
     def _named(self, job: PendingPoint, path: str, label: str | None, other: Question | None) -> NamedLines:
@@ -182,17 +181,25 @@ class LineFinder:
                     return NamedLines(lines)
         return None
 
-    def _alignment(self, job: PendingPoint, name: str, question: Question) -> Alignment | str:
-        """Align both programs, or say why they cannot be aligned; those of the latest point are cached."""
+    def align(self, job: PendingPoint, question: Question) -> Alignment:
+        """Return both programs of a point, value by value.
+
+        Raises:
+            NotCovered: they cannot be aligned.
+        """
         from samebits.interpret.alignment.align import align
 
+        forward = self._programs(job, "forward")[1:] if job.point.direction == "gradient" else None
+        return align(question, self.proofs.execution.pair.name, forward=forward)
+
+    def _alignment(self, job: PendingPoint, name: str, question: Question) -> Alignment | str:
+        """Align both programs, or say why they cannot be aligned; those of the latest point are cached."""
         if self._aligned[0] is not job:
             self._aligned = job, {}
         cached = self._aligned[1]
         if name not in cached:
             try:
-                forward = self._programs(job, "forward")[1:] if job.point.direction == "gradient" else None
-                cached[name] = align(question, self.proofs.execution.pair.name, forward=forward)
+                cached[name] = self.align(job, question)
             except NotCovered as error:
                 cached[name] = f"the programs cannot be aligned: {error}"
         return cached[name]

@@ -31,8 +31,8 @@ from samebits.numerics import floats
 from samebits.programs.inputs import Record, special_values
 from samebits.schema.case import Arg
 from samebits.schema.domain import Fact, RequiredFact
+from samebits.schema.finding import where
 from samebits.schema.picture import MagnitudeRow
-from samebits.schema.point import Point
 from samebits.schema.values import Given, Normal, Uniform
 
 EXPONENTS = (4, 7, 10, 14, 20, 32, 65, 100, 1000, -4, -8, -12, -20, -40, -65, -1000)
@@ -190,8 +190,7 @@ def _is_excluded(tried: OtherInputs, path: str) -> bool:
     """Return whether the contract of a leaf is for inputs without such a special value."""
     if tried.fact is None:
         return False
-    where = {name: getattr(tried.job.point, name) for name in Point.__slots__}
-    domain = tried.proofs.execution.pair.contract(**where, leaf=path).domain
+    domain = tried.proofs.execution.pair.contract(**where(tried.job.point), leaf=path).domain
     return domain is not None and domain.says(RequiredFact(tried.fact, tried.changed[0]))
 
 

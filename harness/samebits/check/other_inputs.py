@@ -116,7 +116,7 @@ class OtherInputs:
             NotCovered: it has no value there.
         """
         compiled = isinstance(self.proofs.execution.pair, CompiledPair)
-        program = (self.question.reference, self.question.variant)[0 if compiled else side]
+        program = self.question.sides[0 if compiled else side]
         return np.asarray(evaluated(self.question, program)[list(self.question.outputs).index(path)])
 
     def bound(self, side: int, path: str) -> Array:
@@ -127,9 +127,8 @@ class OtherInputs:
         """
         import jax
 
-        program = (self.question.reference, self.question.variant)[side]
-        inputs = [np.asarray(argument.values) for argument in self.question.inputs]
-        bounds = estimate_errors(program, self.question, inputs, jax.default_backend()).bounds
+        program = self.question.sides[side]
+        bounds = estimate_errors(program, self.question, jax.default_backend()).bounds
         bound = bounds.get(path, np.asarray(np.inf))  # of a constant there is none
         return np.where(np.isnan(bound), np.inf, bound)
 

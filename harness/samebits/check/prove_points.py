@@ -19,7 +19,7 @@ from samebits.check.cross_checks import size_proofs
 from samebits.check.error_groups import LeafSample
 from samebits.check.execution import Execution, MovementProof, PendingPoint
 from samebits.check.index_values import at_index_values
-from samebits.check.judge import rule, where
+from samebits.check.judge import rule
 from samebits.check.kernel_faults import at_fault
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
@@ -27,7 +27,7 @@ from samebits.check.other_inputs import Search, Searches
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
 from samebits.check.rounding import gather_evidence, growing
-from samebits.check.sites import errors_raised, no_explicit_form
+from samebits.check.sites import errors_raised, sites_of
 from samebits.check.smaller_sizes import SmallerSizes, StandIn
 from samebits.check.trace_order import TraceOrder
 from samebits.check.verdict import judge_refusal, named_lines, without_leaves
@@ -50,7 +50,7 @@ from samebits.programs.inputs import Array
 from samebits.programs.plan import Plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
-from samebits.programs.sides import Site, TracedSides, baseline, on_mesh_of
+from samebits.programs.sides import TracedSides
 from samebits.prove.mesh_queries import (
     Query,
     SideQueries,
@@ -62,11 +62,10 @@ from samebits.prove.mesh_queries import (
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import cotangents_of, facts_not_kept, other_outputs, traced_program
 from samebits.prove.prover import Prover, Unproved
-from samebits.prove.same_program import with_primal
 from samebits.prove.selftest import check_proofs
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.domain import RequiredFact, in_words
-from samebits.schema.finding import Compared, Errors, Finding, Proof, at
+from samebits.schema.finding import Compared, Errors, Finding, Proof, at, where
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import CompiledPair, Pair
 from samebits.schema.point import Effort, Point
@@ -131,8 +130,7 @@ class BoundCache:
         if key not in self._cached:
             if len(self._cached) >= 16:
                 self._cached.pop(next(iter(self._cached)))
-            inputs = [np.asarray(argument.values) for argument in question.inputs]
-            self._cached[key] = (estimate_errors(program, question, inputs, self._platform, usual=True), None)
+            self._cached[key] = (estimate_errors(program, question, self._platform, usual=True), None)
         return self._cached[key]
 
 
@@ -331,12 +329,9 @@ class PointProver:
             CouldNotRun, NoExplicitForm: as `sites_of`.
             DeclarationError: the sides share state.
         """
-        mesh = MeshSpec.parse(point.mesh)
-        case, built = self.pair.case(point.case), mesh.abstract(point.mode)
-        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-        sites = dict.fromkeys((point.variant, self.pair.reference_name), on_mesh)
+        sites = dict.fromkeys((point.variant, self.pair.reference_name), self.sides.site_of(point))
         first = self._order.before(sites) if self.sides.state.is_shared else {}
-        job = sites_of(self.sides, point, on_mesh)
+        job = sites_of(self.sides, point)
         self._order.require_same(first, sites)
         return job
 
@@ -348,7 +343,7 @@ class PointProver:
         """Return what the sides ask about this process, where their programs may run elsewhere."""
         if not self._is_elsewhere(job.point):
             return []
-        ends = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        ends = self._proofs.execution.ends(job)
         return [query for side in ends for query in self._queries.of(self.sides, job.point.direction, *side)]
 
     def _is_elsewhere(self, point: Point) -> bool:
@@ -367,7 +362,7 @@ class PointProver:
         """Yield the arguments of a point's leaves; for another routing in the special record they must hold too."""
         point = job.point
         try:
-            ends = (self.pair.reference_name, job.alone), (point.variant, job.on_mesh)
+            ends = self._proofs.execution.ends(job)
             traced = {comparison.path: comparison for comparison in other_outputs(self.sides, point.direction, *ends)}
             wrong = next((each for each in traced.values() if "structure" in each.kinds or each.path == "*"), None)
             first, second = (traced_program(self.sides, point.direction, *end).traced.jaxpr for end in ends)
@@ -445,25 +440,6 @@ AS_WRITTEN = (
 def _searches_of(pair: Pair) -> tuple[Search, ...]:
     """Return what looks for other inputs: of a compiled program, at the boundary values of indices too."""
     return (at_index_values, at_magnitudes) if isinstance(pair, CompiledPair) else (at_magnitudes,)
-
-
-def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:
-    """Return where the reference alone and the variant are traced.
-
-    Raises:
-        CouldNotRun: a side is bound to another mesh than that of the point.
-        NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
-    """
-    reference = sides.pair.reference_name
-    on_mesh = with_primal(sides, point.direction, point.variant, on_mesh_of(sides, point.variant, on_mesh))
-    alone, remark = baseline(sides, on_mesh, runs=False)
-    if remark is not None:
-        note(f"pair '{sides.pair.name}': {remark}")
-    if point.variant == reference and sides.forward(reference, alone).error is None:
-        missing = no_explicit_form(sides, point, on_mesh)
-        if missing is not None:
-            raise NoExplicitForm(missing)
-    return PendingPoint(point, alone, on_mesh)
 
 
 def _nothing(derivations: BoundCache, questions: Mapping[str, Question], direction: str) -> dict[str, str]:

@@ -45,12 +45,12 @@ from samebits.programs.asked import recorded
 from samebits.programs.host_trees import check_comparator
 from samebits.programs.implementations import check_call
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Site, TracedSides
+from samebits.programs.sides import TracedSides
 from samebits.prove.problem import other_outputs
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.selftest import check_proofs
 from samebits.schema.case import Refusal
-from samebits.schema.finding import Executed
+from samebits.schema.finding import Executed, where
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
@@ -132,8 +132,7 @@ class Runner:
         case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
         names = (*self.pair.argument_trees(case, mesh), *case.statics)
         check_call(self.pair, case, names)
-        built = self._build(mesh, point.mode)
-        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        on_mesh = self.sides.site_of(point, self._build(mesh, point.mode))
         job = traced_point(self.execution, point, on_mesh, self._order)
         for remark in job.remarks:
             note(f"pair '{self.pair.name}': {remark}")
@@ -233,10 +232,8 @@ class Runner:
         """Say how the forward outputs of a gradient's sides differ; None where both pull back the same cotangents."""
         if job.point.direction != "gradient":
             return None
-        sides = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
-        return next(
-            (comparison for comparison in other_outputs(self.sides, "gradient", *sides) if comparison.path == "*"), None
-        )
+        comparisons = other_outputs(self.sides, "gradient", *self.execution.ends(job))
+        return next((comparison for comparison in comparisons if comparison.path == "*"), None)
 
     def _outcomes(
         self,
@@ -259,7 +256,7 @@ class Runner:
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
         outcomes, budget = [], Budget.from_now(self.budget)
-        for path, (comparison, where) in compare_outputs(reference=alone, optimized=variant).items():
+        for path, (comparison, label) in compare_outputs(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
             budget = budget.for_leaf()
@@ -275,13 +272,13 @@ class Runner:
                 own = partial(self._seen_and_proved, of_reference, path, moved[path], alone, on_mesh)
                 if path in with_mesh and with_mesh[path][0].equal:
                     same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
-            lines = partial(self.lines.lines, job, path, where, typed=comparison.typed)
+            lines = partial(self.lines.lines, job, path, label, typed=comparison.typed)
             if smaller is not None and isinstance(known, FieldIdentity) and not known.equal and is_smaller(known):
-                lines = partial(smaller.lines, path, where, typed=comparison.typed)
+                lines = partial(smaller.lines, path, label, typed=comparison.typed)
             outcomes.append(
                 LeafOutcome(
                     comparison=comparison,
-                    where=where,
+                    where=label,
                     unstable=unstable,
                     same_on_mesh=same,
                     reference_on_mesh=own,
@@ -360,8 +357,7 @@ class Runner:
 
     def _independence(self, job: PendingPoint, path: str, budget: Budget) -> Independence | None:
         """Return whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
-        where = {name: getattr(job.point, name) for name in Point.__slots__}
-        if self.pair.contract(**where, leaf=path).lowest != "bitwise":
+        if self.pair.contract(**where(job.point), leaf=path).lowest != "bitwise":
             return None
         prove = partial(self.proofs.independence, job, path)
         return budget.within("other machines", prove, Independence(False, OUT_OF_TIME))

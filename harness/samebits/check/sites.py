@@ -7,13 +7,13 @@ from typing import Any
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import NoExplicitForm
+from samebits.host.isolation import note
 from samebits.interpret.equation import type_of
 from samebits.programs.captured_values import equations
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides, baseline, on_mesh_of, sites_alone
 from samebits.prove.same_program import with_primal
 from samebits.schema.case import Refusal
-from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
 
@@ -83,13 +83,11 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
         point: of the case that must be rejected.
         built: the mesh, which may be abstract.
     """
-    case, mesh = sides.pair.case(point.case), MeshSpec.parse(point.mesh)
-    reference = sides.pair.reference_name
+    reference, on_mesh = sides.pair.reference_name, sides.site_of(point, built)
     errors: dict[str, BaseException | None] = {}
     for side in dict.fromkeys((reference, point.variant)):
         if refusal.variants and side not in refusal.variants:
             continue
-        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
         if side == reference:
             errors[f"{side} (one device)"] = _raised_alone(sides, side, on_mesh, refusal)
         errors[side] = sides.forward(side, on_mesh).error
@@ -105,6 +103,31 @@ def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal
             return error
         first = first or error
     return first
+
+
+def sites_of(sides: TracedSides, point: Point) -> PendingPoint:
+    """Return where the reference alone and the variant are traced.
+
+    Raises:
+        CouldNotRun: a side is bound to another mesh than that of the point.
+        NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
+    """
+    reference, job = sides.pair.reference_name, traced_sites(sides, point)
+    for remark in job.remarks:
+        note(f"pair '{sides.pair.name}': {remark}")
+    if point.variant == reference and sides.forward(reference, job.alone).error is None:
+        missing = no_explicit_form(sides, point, job.on_mesh)
+        if missing is not None:
+            raise NoExplicitForm(missing)
+    return job
+
+
+def traced_sites(sides: TracedSides, point: Point) -> PendingPoint:
+    """Return the same of a point that need not be one of a check."""
+    on_mesh = on_mesh_of(sides, point.variant, sides.site_of(point))
+    on_mesh = with_primal(sides, point.direction, point.variant, on_mesh)
+    alone, remark = baseline(sides, on_mesh, runs=False)
+    return PendingPoint(point, alone, on_mesh, remarks=() if remark is None else (remark,))
 
 
 def traced_point(execution: Execution, point: Point, on_mesh: Site, order: TraceOrder) -> PendingPoint:

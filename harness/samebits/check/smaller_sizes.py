@@ -172,8 +172,7 @@ class SmallerSizes:
 
     def _programs(self, execution: Execution, job: PendingPoint) -> list[Program]:
         """Return the programs of the reference alone and of the variant."""
-        sides = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
-        return [execution.program(side, site, job.point.direction) for side, site in sides]
+        return [execution.program(*end, job.point.direction) for end in execution.ends(job)]
 
     def _searched(self, job: PendingPoint) -> StandIn | None:
         """Return what proves the pair at the smallest sizes at which both sides trace to the same program forward."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from samebits.check.judge import where
 from samebits.cli.check import MergeOptions
 from samebits.cli.check_run import CheckInputs, CheckTask, check_document, unfit_notes
 from samebits.cli.pipeline import CommandRun
@@ -25,7 +24,7 @@ from samebits.report.shards import (
     read_shard,
     require_same_request,
 )
-from samebits.schema.finding import Finding, point_of
+from samebits.schema.finding import Finding, point_of, where
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
 from samebits.schema.result import Problem

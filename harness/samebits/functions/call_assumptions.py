@@ -95,10 +95,10 @@ def _differences(pair: Pair, programs: Programs, leaf: Finding, name: str, *, va
     """
     import jax
 
-    from samebits.check.prove_points import sites_of
+    from samebits.check.sites import sites_of
     from samebits.interpret.float64_differences import differences
     from samebits.programs.inputs import records
-    from samebits.programs.sides import Site, TracedSides
+    from samebits.programs.sides import TracedSides
     from samebits.prove.problem import other_outputs, questions
 
     point = point_of(leaf.place)
@@ -108,8 +108,7 @@ def _differences(pair: Pair, programs: Programs, leaf: Finding, name: str, *, va
     sides = TracedSides(changed, programs)
     words = f"with {name}={value} on both sides"
     try:
-        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
-        job = sites_of(sides, point, on_mesh)
+        job = sites_of(sides, point)
         ends = (pair.reference_name, job.alone), (point.variant, job.on_mesh)
         raised = {side: error for side, site in ends if (error := sides.forward(side, site).error) is not None}
         if raised:

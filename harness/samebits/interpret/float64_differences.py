@@ -55,7 +55,7 @@ def differences(
             infinite, nor where it cannot tell which way a comparison goes.
     """
     try:
-        first, second = (evaluated(question, program) for program in (question.reference, question.variant))
+        first, second = (evaluated(question, program) for program in question.sides)
     except NotCovered:  # these inputs say nothing then; of other outputs they may
         if len(question.outputs) == 1:
             return {}
@@ -83,7 +83,7 @@ def values_of(question: Question, name: str) -> tuple[Array, Array] | None:
     """An output of both programs in float64, rounded to its dtype; None where a program has no values there."""
     number = question.outputs.index(name)
     try:
-        both = [evaluated(question, program)[number] for program in (question.reference, question.variant)]
+        both = [evaluated(question, program)[number] for program in question.sides]
     except NotCovered:
         return None if len(question.outputs) == 1 else values_of(question.only([name]), name)
     dtype = question.types(question.reference)[number].dtype
@@ -120,7 +120,7 @@ def _outcomes(program: ByIdentity) -> Outcomes:
 def one_way(question: Question) -> list[str]:
     """The comparisons of both programs that came out one way only wherever they were evaluated, with source lines."""
     seen: dict[str, int] = {}
-    for program in (question.reference, question.variant):
+    for program in question.sides:
         with contextlib.suppress(NotCovered):  # then as far as it was evaluated
             evaluated(question, program)
         for step, outcomes in _outcomes(ByIdentity(program)).values():
@@ -245,7 +245,7 @@ class OverflowReach:
 def reach_of(question: Question) -> OverflowReach:
     """Evaluate both programs in the range of their dtypes."""
     domains = RangedOracle(), RangedOracle()
-    programs = zip((question.reference, question.variant), domains, strict=True)
+    programs = zip(question.sides, domains, strict=True)
     outputs = [outputs_of(question, program, domain) for program, domain in programs]
     left = {
         side: tuple(domain.left) for side, domain in zip(("reference", "variant"), domains, strict=True) if domain.left

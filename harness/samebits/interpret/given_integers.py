@@ -189,7 +189,7 @@ def like_given(question: Question, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _equations(question: Question) -> Iterator[Any]:
-    for program in (question.reference, question.variant):
+    for program in question.sides:
         yield from equations(live(program).jaxpr)
 
 

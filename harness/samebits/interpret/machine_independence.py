@@ -546,7 +546,7 @@ def independence(question: Question) -> dict[str, Independence]:
     programs together: each is determined by its inputs alone.
     """
     sides, products = [], False
-    for program in (question.reference, question.variant):
+    for program in question.sides:
         domain = IndependenceDomain(question.platform)
         args = [_argument(argument.values) for argument in question.inputs]
         sides.append(Interpreter(domain, question.platform)(program, *args))

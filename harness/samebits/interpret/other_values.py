@@ -82,7 +82,7 @@ def _ties_of_conditions(question: Question) -> Iterator[tuple[bool, bool, int, i
     """
     free = {number for number, argument in enumerate(question.inputs) if _is_free(argument)}
     seen: list[tuple[int, float]] = []
-    programs = (question.reference, question.variant) if free else ()
+    programs = question.sides if free else ()
     for condition in {(c.first.key, c.second.key): c for program in programs for c in conditions(program)}.values():
         inputs = condition.first.inputs | condition.second.inputs
         if condition.first.dtype == bool or not all(question.inputs[other].values.size for other in inputs):
@@ -240,7 +240,7 @@ def solutions(question: Question, tried: Sequence[Question]) -> Iterator[Solutio
         and argument.values.size
     }
     sides: dict[int, tuple[ElementTerm, Condition]] = {}
-    for each in (question.reference, question.variant) if ranges else ():
+    for each in question.sides if ranges else ():
         for condition in conditions(each):
             own = [side for side in condition.sides() if side.inputs and side.inputs <= ranges.keys()]
             sides |= {side.key: (side, condition) for side in own}

@@ -293,7 +293,7 @@ def _between(first: Question, last: Question, place: tuple[int, ...], covered: b
 
 
 def _outputs(question: Question) -> list[Array]:
-    return [np.asarray(outputs_of(question, program)[0]) for program in (question.reference, question.variant)]
+    return [np.asarray(outputs_of(question, program)[0]) for program in question.sides]
 
 
 def _mixed(first: Question, last: Question, at: float) -> Question:
@@ -349,7 +349,7 @@ def must_run(question: Question, output: str) -> bool:
 
 def _decides(question: Question) -> bool:
     places = tuple(place for place, argument in enumerate(question.inputs) if argument.is_cotangent)
-    return any(decides_by(program, places) for program in (question.reference, question.variant))
+    return any(decides_by(program, places) for program in question.sides)
 
 
 def changed(

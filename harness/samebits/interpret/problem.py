@@ -69,6 +69,16 @@ class Question:
     in_range: bool = True
     ties: bool = False
 
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """Both programs, the reference first."""
+        return self.reference, self.variant
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The values of the flat inputs."""
+        return [np.asarray(argument.values) for argument in self.inputs]
+
     def types(self, program: Any) -> list[Type]:
         """The types of the outputs of a program."""
         return [type_of(aval) for aval in program.out_avals]

@@ -39,6 +39,7 @@ from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
+from samebits.schema.point import Point
 
 # A traced program in float64: the ideal value of what is written, whatever dtypes are fixed in it.
 OPAQUE = frozenset(
@@ -325,6 +326,12 @@ class TracedSides:
                 require_held(dtype, f"case '{site.case.id}': argument '{name}'")
             types[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=where, weak_type=arg.weak_type)
         return types
+
+    def site_of(self, point: Point, built: Any = None) -> Site:
+        """Return where the sides of a point run on its mesh, which is abstract unless a built one is given."""
+        mesh = MeshSpec.parse(point.mesh)
+        built = mesh.abstract(point.mode) if built is None else built
+        return Site(case=self.pair.case(point.case), dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
 
     @_once_at
     def forward(self, side: str, site: Site) -> Program:

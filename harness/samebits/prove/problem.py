@@ -116,7 +116,7 @@ def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]
     seen = {fact.subject.partition(" of ")[0]: list[Array]() for fact in needed if fact.subject not in arrays}
     try:
         for question in questions if seen else ():
-            for program in (question.reference, question.variant):
+            for program in question.sides:
                 outputs_of(question, program, _OperandsOf(seen))
     except NotCovered:  # some of what it computes is not seen
         seen = {}

@@ -292,14 +292,19 @@ class Finding(Shown):
         return replace(self, proof=replace(self.proof, **changes))
 
 
+def where(point: Point | Place) -> dict[str, Any]:
+    """Return the point of the sweep as keyword arguments."""
+    return {name: getattr(point, name) for name in Point.__slots__}
+
+
 def point_of(place: Place) -> Point:
     """Return the point of the sweep at a place."""
-    return Point(**{name: getattr(place, name) for name in Point.__slots__})
+    return Point(**where(place))
 
 
 def at(pair: str, point: Point, leaf: str = "*") -> Place:
     """Return the place of a leaf of a point."""
-    return Place(pair=pair, leaf=leaf, **{name: getattr(point, name) for name in Point.__slots__})
+    return Place(pair=pair, leaf=leaf, **where(point))
 
 
 def breakable(findings: Iterable[Finding]) -> tuple[Assumption, ...]:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from samebits.check.cross_checks import SizeProofs
 from samebits.check.execution import MovementProof
-from samebits.check.judge import where
 from samebits.check.outcome import LeafOutcome
 from samebits.errors import CheckerBroken
 from samebits.programs.asked import record_outside
 from samebits.schema.domain import in_words, not_said, unsaid
+from samebits.schema.finding import where
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from samebits.check.cross_checks import SizeProofs
-from samebits.check.judge import where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.prove_points import PointProver, argued
 from samebits.errors import BrokenPromise, CheckerBroken, CouldNotRun, RequestError
@@ -29,7 +28,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.case import Case
 from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.domain import RequiredFact, in_words
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, where
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from samebits.check.judge import where
 from samebits.check.traced_points import PointInterpreter, point_interpreter
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.environment import platform_of_results
 from samebits.programs.catalogue import Locator, load, suggest
 from samebits.programs.implementations import implementation
 from samebits.schema.contract import DIRECTIONS, Contract
+from samebits.schema.finding import where
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
 from samebits.schema.pair import Pair

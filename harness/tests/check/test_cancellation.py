@@ -82,12 +82,12 @@ def test_the_floor_is_the_bound_where_values_cancel() -> None:
     question = asked(jax.grad(loss), jax.grad(loss), X)
     (name,) = question.outputs
     found = floored_values(question, "cpu")[name]
-    bound = estimate_errors(question.reference, question, [X], "cpu").bounds[name]
+    bound = estimate_errors(question.reference, question, "cpu").bounds[name]
     assert found.floor is not None
     assert_same_bits(found.floor[:3], bound[:3])
     assert np.all(found.floor[:3] > 0) and not found.floor[3:].any()
     plain = asked(lambda x: x * 3 - 1, lambda x: x, X)
-    judged = estimate_errors(plain.reference, plain, [X], "cpu")
+    judged = estimate_errors(plain.reference, plain, "cpu")
     output = plain.outputs[0]
     assert floor_of(judged.values[output], judged.bounds[output], Excuses(plain).float64, output) is None
 
@@ -116,18 +116,18 @@ def test_only_errors_above_the_floor_count_as_losses() -> None:
 def test_the_ideal_value_is_that_of_the_literal_that_was_written() -> None:
     question = asked(lambda x: 0.9 * x, lambda x: x - 0.1 * x, X)
     (name,) = question.outputs
-    ideal = ideal_values(question.reference, question, [X])[name]
+    ideal = ideal_values(question.reference, question)[name]
     assert_same_bits(ideal, 0.9 * X.astype(np.float64))
-    np.testing.assert_allclose(ideal_values(question.variant, question, [X])[name], ideal, rtol=1e-15)
-    judged = estimate_errors(question.reference, question, [X], "cpu")
+    np.testing.assert_allclose(ideal_values(question.variant, question)[name], ideal, rtol=1e-15)
+    judged = estimate_errors(question.reference, question, "cpu")
     assert np.all(np.abs(F32(0.9) * X - judged.values[name]) <= judged.bounds[name])
     wrong = F32(0.9000001)  # another literal is another number
-    apart = ideal_values(asked(lambda x: wrong * x, lambda x: x, X).reference, question, [X])[name] - ideal
+    apart = ideal_values(asked(lambda x: wrong * x, lambda x: x, X).reference, question)[name] - ideal
     assert np.max(np.abs(apart)) > 5e-8
 
 
 def test_a_table_of_numbers_is_taken_as_it_is() -> None:
     table = np.random.default_rng(1).uniform(size=5000).astype(F32)
     question = asked(lambda x: x + table, lambda x: x, np.zeros(5000, F32))
-    found = ideal_values(question.reference, question, [np.zeros(5000)])[question.outputs[0]]
+    found = ideal_values(question.reference, question)[question.outputs[0]]
     assert_same_bits(found, table.astype(np.float64))

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, machine_dependent, only_seen_note
-from samebits.check.judge import where
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.domain import Domain
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, where
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from tests.support.documents import result

@@ -200,7 +200,7 @@ def test_a_side_far_outside_its_own_bound_is_not_rounding() -> None:
     a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
     program = jax.jit(lambda a, b: a @ b).trace(a, b).jaxpr
     asked = Question(program, program, (Input("a", a), Input("b", b)), ("out",))
-    judged = estimate_errors(program, asked, [a, b], "cpu")
+    judged = estimate_errors(program, asked, "cpu")
 
     def evidence(product: np.ndarray) -> Any:
         value, bound = judged.values["out"], judged.bounds["out"]

@@ -124,7 +124,7 @@ def test_what_is_thrown_away_ends_no_proof(name: str) -> None:
     assert np.array_equal(found, np.asarray(function(X, 0)) if name != "a shard_map" else X)
     assert LabelProver(question).movement(question)["out"].equal  # labels
     assert identity(question)["out"].equal  # fields
-    judged = estimate_errors(question.variant, question, [X], "cpu")  # bounds
+    judged = estimate_errors(question.variant, question, "cpu")  # bounds
     assert not judged.bounds["out"].any()
 
 

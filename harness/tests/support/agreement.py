@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from samebits.check.judge import where
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, where
 
 EQUAL = frozenset({"proved", "bitwise"})
 """Verdicts of a check for equal bits."""

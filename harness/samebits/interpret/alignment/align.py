@@ -242,7 +242,7 @@ def align(
     limits = limits or RecordLimits()
     if question.uneven is not None:
         raise NotCovered(question.uneven)
-    levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
+    levels = 1 + min(2, max(exponentials(program) for program in question.sides))
     try:
         domain = _AnyReplica(1, levels, seed=seed)
         graphs = [_recorded(question, question.reference, domain, limits)]
@@ -250,14 +250,11 @@ def align(
         graphs.append(_recorded(question, question.variant, domain, limits))
     except NotCovered as error:
         try:
-            graphs = [
-                _recorded(question, side, _AnyReplicaOracle(), limits)
-                for side in (question.reference, question.variant)
-            ]
+            graphs = [_recorded(question, side, _AnyReplicaOracle(), limits) for side in question.sides]
         except NotCovered:
             if not rounded:
                 raise error from None
-            graphs = [_recorded(question, side, None, limits) for side in (question.reference, question.variant)]
+            graphs = [_recorded(question, side, None, limits) for side in question.sides]
     for graph, function in zip(graphs, forward or (), strict=False):
         with_rules(graph, function)
     return Alignment(question, *graphs)

@@ -135,15 +135,14 @@ class Float64Noise:
     def side(self, number: int, output: str) -> Array | None:
         """How far an output can be off on one side, 0 the reference's; None where that is not known."""
         if not self._sides:
-            self._sides = [self._bounds(program) for program in _programs(self._question)]
+            self._sides = [self._bounds(program) for program in self._question.sides]
         return self._sides[number].get(output)
 
     def _bounds(self, program: Any) -> dict[str, Array]:
         domain, question = WidenedRounding(self._rounded), self._question
-        inputs = [np.asarray(argument.values) for argument in question.inputs]
         try:
             with np.errstate(all="ignore"):  # infinities, of larger inputs
-                outputs = evaluate_with_bounds(domain, program, question, inputs)
+                outputs = evaluate_with_bounds(domain, program, question)
         except NotCovered:
             return {}
         self._certain = self._certain and not (domain.near_ties or domain.left_range or domain.jumps)
@@ -193,7 +192,7 @@ class Excuses:
 
     @functools.cached_property
     def _alone(self) -> dict[float, SourceConstant]:
-        return computed_alone(*_programs(self._question))
+        return computed_alone(*self._question.sides)
 
     @functools.cached_property
     def _constants(self) -> Float64Noise:
@@ -244,7 +243,7 @@ class Excuses:
 
 def half_units(question: Question) -> dict[float, float]:
     """The constants that one of both programs alone has and that may be rounded, with half their last unit."""
-    programs = _programs(question)
+    programs = question.sides
     return {**dict.fromkeys(computed_alone(*programs), _HALF_UNIT), **narrow_alone(*programs)}
 
 
@@ -261,8 +260,7 @@ def floored_values(question: Question, platform: str) -> dict[str, IdealValue]:
     Raises:
         NotCovered: the float64 domain has no rule for an equation.
     """
-    inputs, noise = [np.asarray(argument.values) for argument in question.inputs], Float64Noise(question)
-    estimate = estimate_errors(question.reference, question, inputs, platform)
+    noise, estimate = Float64Noise(question), estimate_errors(question.reference, question, platform)
     return {
         name: IdealValue(value, floor_of(value, estimate.bounds[name], noise, name))
         for name, value in estimate.values.items()
@@ -290,7 +288,3 @@ def floor_of(value: Array, bound: Array, noise: Float64Noise, output: str) -> Ar
         return None
     cancelled = (np.abs(value) <= own) & np.isfinite(bound) & np.isfinite(own)
     return np.where(cancelled, bound, 0.0) if cancelled.any() else None
-
-
-def _programs(question: Question) -> tuple[Any, Any]:
-    return question.reference, question.variant

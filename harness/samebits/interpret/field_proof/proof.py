@@ -92,7 +92,7 @@ def smaller_parts(question: Question, why: NotCovered) -> list[Question]:
 
 
 def _contains(question: Question, primitive: str) -> bool:
-    programs = (question.reference, question.variant)
+    programs = question.sides
     return any(each.primitive.name == primitive for program in programs for each in equations(live(program).jaxpr))
 
 
@@ -284,7 +284,7 @@ def _each(question: Question, seed: str) -> dict[str, FieldIdentity]:
 
 def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
     """The proofs of all outputs in one interpretation."""
-    levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
+    levels = 1 + min(2, max(exponentials(program) for program in question.sides))
     folded_shown: dict[str, ProofAttempt] = {}
 
     def plain(repetitions: int, extended: bool, vanishing: bool) -> Field:
@@ -325,7 +325,7 @@ def by_deep_domain(question: Question, seed: str) -> dict[str, ProofAttempt]:
 
     Degrees grow with each product of two results, so that no number of random points would be enough for others.
     """
-    programs = (question.reference, question.variant)
+    programs = question.sides
     if max(longest_scan(live(program).jaxpr) for program in programs) < LAYERS:
         return {}
 

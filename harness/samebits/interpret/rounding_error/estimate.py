@@ -44,15 +44,10 @@ class ErrorEstimate:
     narrow_sums: dict[str, NarrowSum]
 
 
-def estimate_errors(
-    program: Any, question: Question, inputs: list[Array], platform: str, *, usual: bool = False
-) -> ErrorEstimate:
-    """Interpret one program of a question at given inputs.
+def estimate_errors(program: Any, question: Question, platform: str, *, usual: bool = False) -> ErrorEstimate:
+    """Interpret one program of a question at its inputs.
 
     Args:
-        program: a closed jaxpr.
-        question: names the inputs and outputs.
-        inputs: the flat inputs, in the order of the question's.
         platform: where the program runs, which decides how wide products of matrices are.
         usual: whether the likely errors are evaluated too; else there are none.
 
@@ -61,7 +56,7 @@ def estimate_errors(
     """
     domain = RoundingDomain(platform, usual=usual)
     estimate = ErrorEstimate({}, {}, {}, {}, {})
-    for name, output in evaluate_with_bounds(domain, program, question, inputs).items():
+    for name, output in evaluate_with_bounds(domain, program, question).items():
         estimate.values[name], estimate.bounds[name] = output.value, output.error
         if usual:
             estimate.likely[name] = output.likely
@@ -72,27 +67,25 @@ def estimate_errors(
     return estimate
 
 
-def evaluate_with_bounds(
-    domain: RoundingDomain, program: Any, question: Question, inputs: list[Array]
-) -> dict[str, BoundedValue]:
+def evaluate_with_bounds(domain: RoundingDomain, program: Any, question: Question) -> dict[str, BoundedValue]:
     """The float outputs of one program of a question, in a domain of numbers with bounds.
 
     Raises:
         NotCovered: the float64 domain has no rule for an equation.
     """
-    args = [_argument(argument, array) for argument, array in zip(question.inputs, inputs, strict=True)]
+    args = [
+        exactly(array) if _is_rounded(argument, array) else array
+        for argument, array in zip(question.inputs, question.arrays, strict=True)
+    ]
     outputs = Interpreter(domain, question.platform)(program, *args)
     named = zip(question.outputs, outputs, strict=True)
     return {name: output for name, output in named if isinstance(output, BoundedValue)}
 
 
-def ideal_values(
-    program: Any, question: Question, inputs: list[Array], stands: Mapping[float, float] | None = None
-) -> dict[str, Array]:
+def ideal_values(program: Any, question: Question, stands: Mapping[float, float] | None = None) -> dict[str, Array]:
     """The float64 values of a program alone, at a third of the cost of its bounds; by output.
 
     Args:
-        program, question, inputs: as for `estimate_errors`.
         stands: the numbers that some constants stand for, by their own.
 
     Raises:
@@ -100,7 +93,7 @@ def ideal_values(
     """
     args = [
         array.astype(np.float64) if _is_rounded(argument, array) else array
-        for argument, array in zip(question.inputs, inputs, strict=True)
+        for argument, array in zip(question.inputs, question.arrays, strict=True)
     ]
     outputs = Interpreter(Oracle(stands), question.platform)(program, *args)
     return {
@@ -108,11 +101,6 @@ def ideal_values(
         for name, value in zip(question.outputs, outputs, strict=True)
         if isinstance(value, np.ndarray) and value.dtype.kind == "f"
     }
-
-
-def _argument(argument: Input, array: Array) -> Any:
-    array = np.asarray(array)
-    return exactly(array) if _is_rounded(argument, array) else array
 
 
 def _is_rounded(argument: Input, array: Array) -> bool:
@@ -206,13 +194,7 @@ class TieRecorder(RoundingDomain):
 
 
 def loses_most(
-    program: Any,
-    question: Question,
-    inputs: list[Array],
-    platform: str,
-    output: str,
-    index: tuple[int, ...],
-    off: float,
+    program: Any, question: Question, platform: str, output: str, index: tuple[int, ...], off: float
 ) -> Blame | None:
     """The operation whose own error explains that of one element; None where none does, or several may.
 
@@ -224,7 +206,7 @@ def loses_most(
     """
 
     def value(domain: NudgedRounding) -> float:
-        return float(evaluate_with_bounds(domain, program, question, inputs)[output].value[index])
+        return float(evaluate_with_bounds(domain, program, question)[output].value[index])
 
     plain = NudgedRounding(platform)
     before, moved = value(plain), []
@@ -240,12 +222,8 @@ def loses_most(
     return Blame(share, summands, step, taken_as(step, platform))
 
 
-def tie(question: Question, inputs: list[Array], platform: str, output: str, index: tuple[int, ...]) -> str | None:
+def tie(question: Question, platform: str, output: str, index: tuple[int, ...]) -> str | None:
     """The comparisons of equal numbers for which the sides differ in float64 in one element, in words.
-
-    Args:
-        question: both programs.
-        output, index: the element.
 
     Returns:
         None where the sides differ for another reason, or too many comparisons met equal numbers.
@@ -254,23 +232,19 @@ def tie(question: Question, inputs: list[Array], platform: str, output: str, ind
         NotCovered: the float64 domain has no rule for an equation.
     """
     rng = np.random.default_rng(0)
-    broken = [_moved(array, rng) for array in inputs]
+    broken = replace(question, inputs=[replace(each, values=_moved(each.values, rng)) for each in question.inputs])
     apart = []
-    for arrays in (inputs, broken):
-        first, second = (ideal_values(side, question, arrays)[output][index] for side in _sides(question))
+    for asked in (question, broken):
+        first, second = (ideal_values(side, asked)[output][index] for side in question.sides)
         apart.append(abs(float(first) - float(second)))
     if not (np.isfinite(apart[1]) and apart[1] <= AGREE * apart[0]):
         return None
     ties: dict[str, None] = {}
-    for program in _sides(question):
+    for program in question.sides:
         domain = TieRecorder(platform)
-        evaluate_with_bounds(domain, program, question, inputs)
+        evaluate_with_bounds(domain, program, question)
         ties.update(domain.tied)
     return " or ".join(ties) if 0 < len(ties) <= NAMED else None
-
-
-def _sides(question: Question) -> tuple[Any, Any]:
-    return question.reference, question.variant
 
 
 def _moved(array: Array, rng: np.random.Generator) -> Array:
