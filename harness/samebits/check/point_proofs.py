@@ -5,18 +5,26 @@ In: a point with its programs traced. Out: what is proved of the point or of one
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from samebits.check.execution import Execution, MovementProof, PendingPoint
-from samebits.errors import CouldNotRun, NotCovered
+from samebits.check.outcome import LeafOutcome
+from samebits.errors import BrokenPromise, CouldNotRun, NotCovered
+from samebits.host.isolation import note
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import of_movement
+from samebits.interpret.float64_differences import outputs_of
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.inner_equations import equations
+from samebits.interpret.kernel_memory import program_memory
+from samebits.interpret.kernels import copies
 from samebits.interpret.machine_independence import Independence, independence_at_all_inputs
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
+from samebits.numerics.bits import Comparison
 from samebits.programs.program_cache import Program
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.assumption import words_of
@@ -144,3 +152,47 @@ class PointProofs:
 def _kernels(program: Any) -> tuple[str, ...]:
     """Return the Pallas kernels of a program as text."""
     return tuple(str(eqn) for eqn in equations(program) if eqn.primitive.name == "pallas_call")
+
+
+# What the kernels of a point do wrong with their memory: then no comparison says what a device would compute.
+Ask = Callable[[], Mapping[str, Question]]
+
+SHOWN = 3
+"""How many faults of a side are said."""
+
+
+def at_fault(reference: Any, variant: Any, questions: Ask, *, executed: bool) -> LeafOutcome | None:
+    """Return the outcome of a point with a kernel that uses its memory wrongly; None where none does.
+
+    Args:
+        reference, variant: the programs, as closed jaxprs.
+        questions: gives those of the point by input, for what prefetched scalars decide.
+        executed: whether the point is one that runs.
+    """
+    wrong = {"reference": _faults(reference, questions, "reference"), "variant": _faults(variant, questions, "variant")}
+    if not any(wrong.values()):
+        return None
+    said = {side: "; ".join(faults[:SHOWN]) for side, faults in wrong.items() if faults}
+    nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=executed)
+    if "reference" in said:  # nothing can be held against it
+        return replace(nothing, nothing="; ".join(f"a kernel of the {side}: {text}" for side, text in said.items()))
+    return replace(nothing, undefined=f"{BrokenPromise.WORD}{said['variant']}")
+
+
+def _faults(program: Any, questions: Ask, side: str) -> list[str]:
+    """Return what is wrong whatever the values are, and at the inputs of the case where scalars or copies decide."""
+    memory = program_memory(program)
+    for text in memory.unseen:
+        note(f"memory of kernels: {text}")
+    copied = any(eqn.primitive.name == "pallas_call" and copies(eqn) for eqn in equations(program.jaxpr))
+    if memory.faults or not (memory.unknown or copied):
+        return [str(fault) for fault in memory.faults]
+    try:
+        for question in questions().values():
+            outputs_of(question, getattr(question, side))
+    except BrokenPromise as error:
+        return [error.undefined.removeprefix(BrokenPromise.WORD)]
+    except NotCovered:
+        for text in memory.unknown:
+            note(f"memory of kernels: {text}")
+    return []

@@ -20,16 +20,14 @@ from samebits.check.error_groups import LeafSample
 from samebits.check.execution import Execution, MovementProof, PendingPoint
 from samebits.check.index_values import at_index_values
 from samebits.check.judge import rule
-from samebits.check.kernel_faults import at_fault
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
 from samebits.check.other_inputs import Search, Searches
 from samebits.check.outcome import LeafOutcome, says_nothing
-from samebits.check.point_proofs import PointProofs
+from samebits.check.point_proofs import PointProofs, at_fault
 from samebits.check.rounding import gather_evidence, growing
-from samebits.check.sites import errors_raised, sites_of
+from samebits.check.sites import TraceOrder, errors_raised, sites_of
 from samebits.check.smaller_sizes import SmallerSizes, StandIn
-from samebits.check.trace_order import TraceOrder
 from samebits.check.verdict import judge_refusal, named_lines, without_leaves
 from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
 from samebits.host.cache_keys import ByIdentity, digest_of

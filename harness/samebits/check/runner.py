@@ -13,7 +13,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from samebits.check.budget import FORMULAS_SHARE, OUT_OF_TIME, Budget
 from samebits.check.cross_checks import CrossChecks, proved_outcomes, size_proofs
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.execution import (
@@ -25,16 +24,23 @@ from samebits.check.execution import (
     one_cotangent_each,
 )
 from samebits.check.index_values import at_index_values
-from samebits.check.kernel_faults import at_fault
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
 from samebits.check.other_inputs import Searches, at_other_cotangents
-from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
-from samebits.check.point_proofs import PointProofs
+from samebits.check.outcome import (
+    FORMULAS_SHARE,
+    OUT_OF_TIME,
+    Budget,
+    LeafOutcome,
+    ProgramOutputs,
+    compare_outputs,
+    compared_nothing,
+    leaf_arrays,
+)
+from samebits.check.point_proofs import PointProofs, at_fault
 from samebits.check.rounding import RoundingEvidence
-from samebits.check.sites import errors_raised, traced_point
+from samebits.check.sites import TraceOrder, errors_raised, traced_point
 from samebits.check.smaller_sizes import SmallerSizes, StandIn, is_smaller
-from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.field_proof.proof import FieldIdentity

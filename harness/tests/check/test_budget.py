@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.check.budget import Budget
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.other_inputs import Searches
+from samebits.check.outcome import Budget
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import RequestError
 from samebits.host.time_limit import OutOfTime, limited, require_time

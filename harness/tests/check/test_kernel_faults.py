@@ -7,7 +7,7 @@ import jax
 import pytest
 
 import samebits
-from samebits.check.kernel_faults import at_fault
+from samebits.check.point_proofs import at_fault
 from tests.interpret.test_kernel_memory import (
     BOTH,
     ROWS,
