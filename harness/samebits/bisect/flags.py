@@ -433,12 +433,7 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
             "flags",
             judge,
             root=where.tree,
-            searched={
-                "point": str(point),
-                "pair": where.pair,
-                "target": request.target,
-                "leaf": request.leaf,
-            },
+            searched={"point": str(point), "pair": where.pair, "target": request.target, "leaf": request.leaf},
             key=lambda chosen: " ".join(sorted(chosen)),
             label=_label,
         )

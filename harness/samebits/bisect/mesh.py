@@ -73,11 +73,7 @@ def bisect_mesh(request: PointRequest, session: Session) -> SearchFinding:
             "mesh",
             bench.judge,
             root=request.tree,
-            searched={
-                "point": str(bench.point),
-                "pair": request.pair,
-                "leaf": request.leaf,
-            },
+            searched={"point": str(bench.point), "pair": request.pair, "leaf": request.leaf},
         )
         trials.space = SearchSpace(measures=lambda spot: mesh_measures(spot.mesh, dict(spot.sizes)))
         trials.end(start)

@@ -77,11 +77,7 @@ def judge_here(request: EndpointsRequest) -> JudgePoint:
 
 
 def _trials(
-    request: EndpointsRequest,
-    sides: Endpoints,
-    session: Session,
-    items: list[str],
-    judge_point: JudgePoint,
+    request: EndpointsRequest, sides: Endpoints, session: Session, items: list[str], judge_point: JudgePoint
 ) -> Trials[Run]:
     def judge(run: Run) -> Judgement:
         judgement = judge_point(*run)

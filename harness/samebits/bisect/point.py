@@ -62,10 +62,7 @@ def point_of(pair: Pair, request: PointRequest) -> Point:
     Raises:
         RequestError: a name is unknown, or the case does not allow the dtype, mode or direction.
     """
-    names = (
-        ("variant", request.variant, pair.sides),
-        ("case", request.case, tuple(case.id for case in pair.cases)),
-    )
+    names = (("variant", request.variant, pair.sides), ("case", request.case, tuple(case.id for case in pair.cases)))
     for what, name, known in names:
         if name not in known:
             raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")

@@ -150,9 +150,7 @@ def place(path: str, at: tuple[int, ...]) -> str:
 
 
 def first_found(
-    leaves: Sequence[str],
-    others: Iterable[OtherInputs],
-    apart: Callable[[OtherInputs, str], Counterexample | None],
+    leaves: Sequence[str], others: Iterable[OtherInputs], apart: Callable[[OtherInputs, str], Counterexample | None]
 ) -> dict[str, Counterexample]:
     """Return by leaf the first of other inputs at which it is wrong, rather one that may be given.
 

@@ -103,7 +103,7 @@ FLAGS: dict[str, tuple[ShakeOption, ...]] = {
     "cpu": (
         _one("xla_cpu_max_isa", "AVX2", "no AVX-512"),
         _one("xla_cpu_max_isa", "AVX", "no AVX2 and no fused multiply-add"),
-    ),
+    )
 }
 """Options that XLA reads once per process: as options of a compilation they are accepted, and do nothing."""
 

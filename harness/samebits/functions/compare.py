@@ -251,11 +251,7 @@ def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparin
 
 
 def compared(
-    pair: Pair,
-    leaves: Iterable[Finding],
-    begin: float,
-    notes: Iterable[str] = (),
-    problems: Iterable[Problem] = (),
+    pair: Pair, leaves: Iterable[Finding], begin: float, notes: Iterable[str] = (), problems: Iterable[Problem] = ()
 ) -> Comparing:
     """Record a comparison with the notes made meanwhile, for the report of this process too."""
     return Comparing(

@@ -69,10 +69,7 @@ def _along(z: Pair, axis: int, length: int, sign: int, count: int) -> Pair:
     """The sums of z exp(sign 2 pi i j k / length) over one axis, for k up to `count`."""
     cosines, sines = _tables(np.outer(np.arange(length), np.arange(count)), length)
     real, imag = (jnp.moveaxis(part, axis, -1) for part in z)
-    outputs = (
-        _dot(real, cosines) - _dot(imag, sign * sines),
-        _dot(real, sign * sines) + _dot(imag, cosines),
-    )
+    outputs = (_dot(real, cosines) - _dot(imag, sign * sines), _dot(real, sign * sines) + _dot(imag, cosines))
     return jnp.moveaxis(outputs[0], -1, axis), jnp.moveaxis(outputs[1], -1, axis)
 
 

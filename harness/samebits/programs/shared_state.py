@@ -271,10 +271,7 @@ class _Walk:
         self._todo += [(value, word, storing, names) for value in values]
 
 
-_WRAPPERS = (
-    *(types.MethodType, functools.partial, staticmethod, classmethod, property),
-    functools._lru_cache_wrapper,
-)
+_WRAPPERS = (*(types.MethodType, functools.partial, staticmethod, classmethod, property), functools._lru_cache_wrapper)
 _WRAPPED = ("__self__", "__func__", "func", "args", "keywords", "fget", "__wrapped__")
 """The attributes by which these hold what they call."""
 

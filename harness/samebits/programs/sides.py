@@ -24,14 +24,7 @@ from samebits.programs.captured_values import equations
 from samebits.programs.host_trees import inexact_leaves, named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
-from samebits.programs.placement import (
-    cotangent_layout,
-    device_number,
-    partition,
-    require_held,
-    settled,
-    sharding,
-)
+from samebits.programs.placement import cotangent_layout, device_number, partition, require_held, settled, sharding
 from samebits.programs.program_cache import CompileSetup, Program, Programs, structure_key, trace_alone
 from samebits.programs.shared_state import SharedState, values_around
 from samebits.programs.side_call import side_call

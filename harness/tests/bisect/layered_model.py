@@ -24,11 +24,7 @@ SIDES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "def downward(x):\n    return jnp.sort(x, axis=-1)[..., ::-1]\n",
         ("downward",),
     ),
-    "largest": (
-        "def plain(x):\n    return jnp.max(x, axis=-1)\n",
-        "def last(x):\n    return x[..., -1]\n",
-        ("last",),
-    ),
+    "largest": ("def plain(x):\n    return jnp.max(x, axis=-1)\n", "def last(x):\n    return x[..., -1]\n", ("last",)),
     "scale": (
         "def plain(x, w):\n    return x * w\n",
         """

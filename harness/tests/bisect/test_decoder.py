@@ -39,12 +39,7 @@ def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:
             "the cotangent of input router of moe@layer2",
             "expert_weight_sum@layer2, called in moe@layer2, is",
         ),
-        pytest.param(
-            "RMSNorm epsilon 1e-2",
-            TINY,
-            "output value of rms_norm@layer1",
-            "rms_norm@layer1 is",
-        ),
+        pytest.param("RMSNorm epsilon 1e-2", TINY, "output value of rms_norm@layer1", "rms_norm@layer1 is"),
         pytest.param(
             "segment ids used as weights",
             (),
@@ -53,10 +48,7 @@ def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:
         ),
         pytest.param("positions of the wrong microbatch", (), "output extra of pipeline", "pipeline is"),
         pytest.param(
-            "optimizer moments stored in bfloat16",
-            (),
-            "output mu/embedding of optimizer_state",
-            "optimizer_state is",
+            "optimizer moments stored in bfloat16", (), "output mu/embedding of optimizer_state", "optimizer_state is"
         ),
     ],
 )

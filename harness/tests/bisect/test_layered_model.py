@@ -99,8 +99,7 @@ def test_a_defect_is_named_at_its_site(tree: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("against", "how"),
-    [("good", "0.25 in place of the default"), ("shifted_more", "0.25 in place of 0.5")],
+    ("against", "how"), [("good", "0.25 in place of the default"), ("shifted_more", "0.25 in place of 0.5")]
 )
 def test_an_option_is_named_among_choices_and_another_mesh(tree: Path, tmp_path: Path, against: str, how: str) -> None:
     """Two devices and other sides are harmless; the good value stays where the option is not taken."""
@@ -150,8 +149,7 @@ def test_the_step_of_a_late_fault_is_named_and_its_part(tree: Path, tmp_path: Pa
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("config", "part", "leaf"),
-    [("one_wrong", "forward", "loss"), ("unpulled", "backward", "gradient/layer2")],
+    ("config", "part", "leaf"), [("one_wrong", "forward", "loss"), ("unpulled", "backward", "gradient/layer2")]
 )
 def test_the_part_of_a_step_is_named(tree: Path, tmp_path: Path, config: str, part: str, leaf: str) -> None:
     finding = found(tree, tmp_path, "steps", "--config", config, "--steps", "2")

@@ -33,10 +33,7 @@ def pair(**sides: Any) -> Pair:
         name="scale",
         reference=scaled,
         variants=sides or {"honest": honest},
-        args={
-            "x": Arg(shape=(8, 8), spec=(("dp", "fsdp_transpose"), "tp")),
-            "w": Arg(shape=(8,), spec=("tp",)),
-        },
+        args={"x": Arg(shape=(8, 8), spec=(("dp", "fsdp_transpose"), "tp")), "w": Arg(shape=(8,), spec=("tp",))},
         cases=(Case(id="small"),),
         dtypes=("float32",),
         meshes=OWN,
@@ -82,10 +79,7 @@ PLANTED = {
     "no mesh": (lambda mesh: mesh.empty, {("none", "auto")}),
     "explicit axis": (
         _explicit_dp,
-        {
-            *((mesh, "explicit") for mesh in OWN if mesh != "none"),
-            ("dp=2:explicit,tp=2", "auto"),
-        },
+        {*((mesh, "explicit") for mesh in OWN if mesh != "none"), ("dp=2:explicit,tp=2", "auto")},
     ),
     "mixed types": (
         lambda mesh: len(set(mesh.axis_types)) == 2,

@@ -8,15 +8,7 @@ import pytest
 
 import samebits
 from samebits.check.point_proofs import at_fault
-from tests.interpret.test_kernel_memory import (
-    BOTH,
-    ROWS,
-    Array,
-    X,
-    half_of_the_rows,
-    rows_prefetched,
-    scaled_in_place,
-)
+from tests.interpret.test_kernel_memory import BOTH, ROWS, Array, X, half_of_the_rows, rows_prefetched, scaled_in_place
 
 
 def doubled(x: Array) -> Array:

@@ -22,15 +22,11 @@ def exponential(x: Any) -> Any:
     return jnp.exp(x)
 
 
-def third(x: Any) -> Any:
-    return jnp.where(x > 0, x / 3, x)
-
-
 ROUNDS: dict[str, tuple[Side, str]] = {
     "a sum of floats": (lambda x: x.sum(1), "reduce_sum"),
     "an exponential": (exponential, "exp"),
     "a product and a sum, which may be contracted": (lambda x: x * x + x, "add"),
-    "a quotient, which may be multiplied by a rounded reciprocal": (third, "div"),
+    "a quotient, which may be multiplied by a rounded reciprocal": (lambda x: jnp.where(x > 0, x / 3, x), "div"),
 }
 EXACT: dict[str, Side] = {
     "one product": lambda x: x * x,

@@ -148,17 +148,13 @@ def decayed(x: Any, step: Any, *, factor: float = 2.0) -> Any:
     return each_its_own_mean(x, factor=factor) - jnp.where(step % 10 == 0, x, 0)
 
 
-def decayed_too(x: Any, step: Any, *, factor: float = 2.0) -> Any:
-    return its_own_mean_too(x, factor=factor) - x * (step % 10 == 0)
-
-
-def never_decayed(x: Any, step: Any, *, factor: float = 2.0) -> Any:
-    return its_own_mean_too(x, factor=factor)
-
-
 def test_what_differs_at_another_step_is_different_on_a_mesh_too() -> None:
     """Though at this step it has the bits of the reference on this mesh, which are not those of one device."""
-    pair = toy(decayed, same=decayed_too, never=never_decayed)
+    pair = toy(
+        decayed,
+        same=lambda x, step, *, factor=2.0: its_own_mean_too(x, factor=factor) - x * (step % 10 == 0),
+        never=lambda x, step, *, factor=2.0: its_own_mean_too(x, factor=factor),
+    )
     assert not callable(pair.args)
     step = Arg(shape=(), dtype="int32", values=Integers(low=1, high=1000))
     pair = dataclasses.replace(pair, args={**pair.args, "step": step})

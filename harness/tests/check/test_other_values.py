@@ -67,17 +67,13 @@ def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
     assert note.startswith("toy/as_it_is: forward, out: the same only at inputs like those tried: out[0, 0] is ")
 
 
-def _sines(x: Any, step: Any, *, factor: float) -> Any:
-    return jnp.where(step == 0, jnp.sin(x), x)
-
-
-def _cosines(x: Any, step: Any, *, factor: float) -> Any:
-    return jnp.where(step == 0, jnp.cos(x), x)
-
-
 @pytest.mark.parametrize("gradients", [False, True])
 def test_witness_extent_and_line_are_of_the_input_that_shows_it(gradients: bool) -> None:
-    pair = replace(_pair(cosines=_cosines), reference=_sines, gradients=gradients)
+    pair = replace(
+        _pair(cosines=lambda x, step, *, factor: jnp.where(step == 0, jnp.cos(x), x)),
+        reference=lambda x, step, *, factor: jnp.where(step == 0, jnp.sin(x), x),
+        gradients=gradients,
+    )
     proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
     rows: list[Finding] = [
         *of(run(pair), variant="cosines"),

@@ -86,11 +86,9 @@ def _exact(x: Any, *, factor: float = 2.0) -> Any:
     return jnp.dot(x, x.T, precision="highest") * factor
 
 
-def _short(x: Any, *, factor: float = 2.0) -> Any:
-    return jnp.dot(x, x.T) * factor
-
-
 def test_a_lower_precision_is_said_with_the_verdict() -> None:
-    (result,) = of(run(toy(_exact, short=_short), gradients=False), variant="short")
+    (result,) = of(
+        run(toy(_exact, short=lambda x, *, factor=2.0: jnp.dot(x, x.T) * factor), gradients=False), variant="short"
+    )
     assert result.ruling.verdict in ("bitwise", "rounding")  # jax 0.12 multiplies otherwise by default, on a CPU too
     assert f"'short': {SAYS}" in str(result.ruling.evidence)

@@ -71,8 +71,7 @@ def test_another_literal_is_another_formula(form: Callable[[float], Callable[...
 def test_a_rounded_literal_in_a_float32_output_is_a_loss() -> None:
     """What bfloat16 makes of 0.3 is within a unit of bfloat16, and 2^15 units of float32."""
     found = judged(
-        lambda x, *, factor=2.0: x.astype(jnp.float32) * 0.3,
-        lambda x, *, factor=2.0: (x * 0.3).astype(jnp.float32),
+        lambda x, *, factor=2.0: x.astype(jnp.float32) * 0.3, lambda x, *, factor=2.0: (x * 0.3).astype(jnp.float32)
     )
     assert found.ruling.verdict == "different"
     assert found.ruling.evidence is not None and found.ruling.evidence.startswith("loses accuracy: "), (

@@ -47,10 +47,6 @@ def reads_what_is_stored(x: jax.Array) -> jax.Array:
     return x * STATE.get("scale", 1.0)
 
 
-def captures(x: jax.Array) -> jax.Array:
-    return x * TABLE
-
-
 def changes_in_place(x: jax.Array) -> jax.Array:
     TABLE[0] += 1
     return x * TABLE
@@ -76,7 +72,7 @@ def _pair(reference: Callable[..., Any], variant: Callable[..., Any]) -> Pair:
     [
         (plain, sets_a_global, "'variant' traces to a different program when it is traced before the other sides"),
         (
-            captures,
+            lambda x: x * TABLE,
             changes_in_place,
             "'variant' uses the array TABLE, which is changed in place while a side is traced",
         ),

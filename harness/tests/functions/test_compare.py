@@ -416,8 +416,7 @@ def test_a_room_does_not_take_the_name_of_a_function() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    "first",
-    ["import samebits.check.runner", "import samebits", "from samebits import check", "import samebits.check"],
+    "first", ["import samebits.check.runner", "import samebits", "from samebits import check", "import samebits.check"]
 )
 def test_whatever_is_imported_first(first: str) -> None:
     done = run_python("-c", f"{first}\nimport samebits\nprint(samebits.check.__name__, samebits.check.__module__)")

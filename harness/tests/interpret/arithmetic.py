@@ -122,17 +122,6 @@ def _integer_pow(pick: Tape, x: Array, others: Tree) -> Array:
     return lax.integer_pow(near(x), power) if pick(2) else lax.integer_pow(positive(x), -power)
 
 
-def _round(pick: Tape, x: Array, others: Tree) -> Array:
-    return lax.round(
-        tied(x) + pick.of((0.0, 0.1234)),
-        pick.of((lax.RoundingMethod.AWAY_FROM_ZERO, lax.RoundingMethod.TO_NEAREST_EVEN)),
-    )
-
-
-def _iota(pick: Tape, x: Array, others: Tree) -> Array:
-    return lax.broadcasted_iota(x.dtype, (2, 3), pick(2)) + x.reshape(-1)[0]
-
-
 def _sort(pick: Tape, x: Array, others: Tree) -> Any:
     keys = 1 + pick(2)
     return lax.sort((tied(x), tied(alike(pick, x, others)), x), dimension=_axis(pick, x), num_keys=keys)
@@ -169,7 +158,10 @@ FLOATS: dict[str, Any] = {
     "nextafter": lambda pick, x, others: lax.nextafter(lax.stop_gradient(x), jnp.zeros_like(x)),
     "pow": lambda pick, x, others: lax.pow(positive(near(x)), inside(alike(pick, x, others))),
     "reduce_precision": unary(lambda x: lax.reduce_precision(x, 11, 52)),
-    "round": _round,
+    "round": lambda pick, x, others: lax.round(
+        tied(x) + pick.of((0.0, 0.1234)),
+        pick.of((lax.RoundingMethod.AWAY_FROM_ZERO, lax.RoundingMethod.TO_NEAREST_EVEN)),
+    ),
     "rsqrt": unary(lax.rsqrt, positive),
     "sin": unary(lax.sin),
     "sinh": unary(lax.sinh),
@@ -194,7 +186,7 @@ NUMBERS: dict[str, Any] = {
     "ge": comparison(lax.ge),
     "gt": comparison(lax.gt),
     "integer_pow": _integer_pow,
-    "iota": _iota,
+    "iota": lambda pick, x, others: lax.broadcasted_iota(x.dtype, (2, 3), pick(2)) + x.reshape(-1)[0],
     "le": comparison(lax.le),
     "lt": comparison(lax.lt),
     "max": binary(lax.max),

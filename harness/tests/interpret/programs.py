@@ -146,14 +146,6 @@ def _starts(pick: Tape, x: Array) -> list[Any]:
     return [np.int32(pick(n + 6) - 3) for n in x.shape]  # some stick out, and are pushed back
 
 
-def _dynamic_slice(pick: Tape, x: Array, others: list[Array]) -> Array:
-    return lax.dynamic_slice(x, _starts(pick, x), [1 + pick(n) for n in x.shape])
-
-
-def _dynamic_update_slice(pick: Tape, x: Array, others: list[Array]) -> Array:
-    return lax.dynamic_update_slice(x, resized(pick.of(others), [1 + pick(n) for n in x.shape]), _starts(pick, x))
-
-
 @dataclass(frozen=True)
 class Windows:
     """The dimension numbers that a gather and a scatter share, in the words of the gather."""
@@ -269,8 +261,10 @@ MOVING: dict[str, Op] = {
         "concatenate": _concatenate,
         "copy": lambda pick, x, others: jnp.array(x, copy=True),
         "device_put": lambda pick, x, others: jax.device_put(x),
-        "dynamic_slice": _dynamic_slice,
-        "dynamic_update_slice": _dynamic_update_slice,
+        "dynamic_slice": lambda pick, x, others: lax.dynamic_slice(x, _starts(pick, x), [1 + pick(n) for n in x.shape]),
+        "dynamic_update_slice": lambda pick, x, others: lax.dynamic_update_slice(
+            x, resized(pick.of(others), [1 + pick(n) for n in x.shape]), _starts(pick, x)
+        ),
         "gather": _gather,
         "layout_constraint": lambda pick, x, others: with_layout_constraint(x, Layout(tuple(range(x.ndim)))),
         "name": lambda pick, x, others: checkpoint_name(x, "kept"),

@@ -29,10 +29,6 @@ class Formula:
         return OPERATIONS[self.operation](*(part(*inputs) for part in self.parts))
 
 
-def _through_bfloat16(a: Array) -> Array:
-    return a.astype(jnp.bfloat16).astype(a.dtype)
-
-
 OPERATIONS: dict[str, Callable[..., Array]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -44,7 +40,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "cube": lambda a: a**3,
     "total": lambda a: jnp.broadcast_to(a.sum(), a.shape),
     "turned": lambda a: a[::-1],
-    "cast": _through_bfloat16,
+    "cast": lambda a: a.astype(jnp.bfloat16).astype(a.dtype),
 }
 ARITIES = {"add": 2, "sub": 2, "mul": 2, "div": 2} | dict.fromkeys(
     ("neg", "exp", "square", "cube", "total", "turned"), 1

@@ -73,11 +73,7 @@ FAULTS: dict[str, tuple[Side, Side, str]] = {
     "half away from zero": (jax.lax.round, jnp.round, "0.5, 1.5"),
     "an exact number": (lambda x: jnp.where(x == 0.5, 0, x), lambda x: x, "with 0.5 in 'x'"),
     "an integer": (lambda x: jnp.floor(x - 0.25), lambda x: jnp.ceil(x - 0.25) - 1, "0.25"),
-    "casts": (
-        lambda x: (x + 7.75).astype(jnp.int32) - 7,
-        lambda x: 8 - (8.25 - x).astype(jnp.int32),
-        "-7.75",
-    ),
+    "casts": (lambda x: (x + 7.75).astype(jnp.int32) - 7, lambda x: 8 - (8.25 - x).astype(jnp.int32), "-7.75"),
     "the ends of a window": (
         doubled(lambda x: jnp.abs(x - 0.6) < 0.05),
         doubled(lambda x: jnp.abs(x - 0.6) <= 0.05),

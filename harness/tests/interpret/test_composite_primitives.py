@@ -134,11 +134,7 @@ EQUAL: dict[str, tuple[Any, ...]] = {
     "a pointwise convolution": (conv(), lambda x, w: x @ w[0, 0], (IMAGE, KERNEL[:1, :1])),
     "a mean of windows": (lambda x: pool(lax.add, 0.0)(x) / 4, in_tiles(jnp.mean), (IMAGE,)),
     "a maximum of windows": (pool(lax.max, -np.inf), in_tiles(jnp.max), (IMAGE,)),
-    "the gradient of a maximum": (
-        jax.grad(loss(pool(lax.max, -np.inf))),
-        jax.grad(loss(in_tiles(jnp.max))),
-        (IMAGE,),
-    ),
+    "the gradient of a maximum": (jax.grad(loss(pool(lax.max, -np.inf))), jax.grad(loss(in_tiles(jnp.max))), (IMAGE,)),
     "a solve, an inverse": (jnp.linalg.solve, lambda a, b: jnp.linalg.inv(a) @ b, (A, B)),
     "an inverse undoes": (lambda a: jnp.linalg.inv(a) @ a @ a, lambda a: a, (A,)),
     "det of a product": (
@@ -188,11 +184,7 @@ DIFFERENT: dict[str, tuple[Any, ...]] = {
     "one sign": (lambda a: jnp.linalg.det(a), lambda a: -jnp.linalg.det(a[:, ::-1]) * 1.001, (A,)),
     "a factor": (jnp.linalg.cholesky, lambda a: 1.0001 * jnp.linalg.cholesky(a), (S,)),
     "the other factor": (jnp.linalg.cholesky, lambda a: jnp.linalg.cholesky(a).T, (S,)),
-    "an element of a factored matrix": (
-        jnp.linalg.eigvalsh,
-        lambda a: jnp.linalg.eigvalsh(a.at[2, 2].add(0.01)),
-        (S,),
-    ),
+    "an element of a factored matrix": (jnp.linalg.eigvalsh, lambda a: jnp.linalg.eigvalsh(a.at[2, 2].add(0.01)), (S,)),
     "an eigenvalue": (jnp.linalg.eigvalsh, lambda a: jnp.linalg.eigvalsh(a)[::-1], (S,)),
     "the columns of q": (lambda a: jnp.linalg.qr(a)[0], lambda a: jnp.linalg.qr(a)[0][:, ::-1], (A,)),
     "other places": (lambda x, y: x.at[ONCE].multiply(y), lambda x, y: x.at[ONCE[::-1]].multiply(y)),

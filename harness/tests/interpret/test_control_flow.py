@@ -63,10 +63,6 @@ def scanned(length: int, reverse: bool) -> Function:
     return program
 
 
-def without_inputs(x: Any, n: Any) -> Any:
-    return lax.scan(lambda carry, _: (carry * 2 + x, carry[0]), x, None, length=3)
-
-
 @jax.custom_jvp
 def doubled(x: Any) -> Any:
     return jnp.sin(x) * 2
@@ -99,7 +95,7 @@ PROGRAMS: dict[str, Function] = {
     "a scan from the end": scanned(4, reverse=True),
     "a scan of one": scanned(1, reverse=True),
     "a scan of none": scanned(0, reverse=False),
-    "a scan without inputs": without_inputs,
+    "a scan without inputs": lambda x, n: lax.scan(lambda carry, _: (carry * 2 + x, carry[0]), x, None, length=3),
     "calls": calls,
 }
 
@@ -248,18 +244,6 @@ def test_the_shadow_of_the_fields_is_the_float64_walk(name: str) -> None:
 # -- planted faults
 
 
-def _backwards(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    return RIGHT["scan"](
-        interpreter, eqn.replace(params={**eqn.params, "reverse": not eqn.params["reverse"]}), values, axes
-    )
-
-
-def _other_branch(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    return RIGHT["cond"](
-        interpreter, eqn.replace(params={**eqn.params, "branches": eqn.params["branches"][::-1]}), values, axes
-    )
-
-
 def _once_more(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
     out = RIGHT["while"](interpreter, eqn, values, axes)
     tests, bodies = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -268,8 +252,20 @@ def _once_more(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
 
 RIGHT = dict(control_flow.CONTROL)
 FAULTS = {
-    "a scan runs backwards": ("scan", _backwards, scanned(4, reverse=False)),
-    "the other branch": ("cond", _other_branch, branches),
+    "a scan runs backwards": (
+        "scan",
+        lambda interpreter, eqn, values, axes: RIGHT["scan"](
+            interpreter, eqn.replace(params={**eqn.params, "reverse": not eqn.params["reverse"]}), values, axes
+        ),
+        scanned(4, reverse=False),
+    ),
+    "the other branch": (
+        "cond",
+        lambda interpreter, eqn, values, axes: RIGHT["cond"](
+            interpreter, eqn.replace(params={**eqn.params, "branches": eqn.params["branches"][::-1]}), values, axes
+        ),
+        branches,
+    ),
     "one round too many": ("while", _once_more, while_loops),
 }
 

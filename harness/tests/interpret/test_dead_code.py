@@ -32,31 +32,11 @@ def drawn(like: Array) -> Array:
     return lax.bitcast_convert_type(lax.bitcast_convert_type(like, np.int32), np.float32)
 
 
-def of_a_call(x: Array, used: int) -> Array:
-    return jax.jit(lambda x: (x[::-1], drawn(x)))(x)[used]
-
-
-def of_a_scan(x: Array, used: int) -> Array:
-    return lax.scan(lambda carry, row: (carry + drawn(carry), (row, carry)), x[0], x)[1][used]
-
-
-def of_a_carry(x: Array, used: int) -> Array:
-    return lax.scan(lambda carry, row: ((row, carry[1] + drawn(row)), None), (x[0], x[1]), x)[0][used]
-
-
 def of_a_loop(x: Array, used: int) -> Array:
     def body(carry: Any) -> Any:
         return carry[0] + 1, carry[1][::-1], carry[2] + drawn(x)
 
     return lax.while_loop(lambda carry: carry[0] < 3, body, (0, x, x))[1 + used]
-
-
-def of_a_branch(x: Array, used: int) -> Array:
-    return lax.cond(jnp.arange(3)[1] > 0, lambda x: (x[::-1], drawn(x)), lambda x: (x, x), x)[used]
-
-
-def of_a_checkpoint(x: Array, used: int) -> Array:
-    return jax.checkpoint(lambda x: (x.T, drawn(x)))(x)[used]
 
 
 @jax.custom_vjp
@@ -102,12 +82,14 @@ def of_a_nest(x: Array, used: int) -> Array:
 
 
 NESTS: dict[str, Function] = {
-    "a call": of_a_call,
-    "a scan": of_a_scan,
-    "the carry of a scan": of_a_carry,
+    "a call": lambda x, used: jax.jit(lambda x: (x[::-1], drawn(x)))(x)[used],
+    "a scan": lambda x, used: lax.scan(lambda carry, row: (carry + drawn(carry), (row, carry)), x[0], x)[1][used],
+    "the carry of a scan": lambda x, used: lax.scan(
+        lambda carry, row: ((row, carry[1] + drawn(row)), None), (x[0], x[1]), x
+    )[0][used],
     "the carry of a while": of_a_loop,
-    "a cond": of_a_branch,
-    "a checkpoint": of_a_checkpoint,
+    "a cond": lambda x, used: lax.cond(jnp.arange(3)[1] > 0, lambda x: (x[::-1], drawn(x)), lambda x: (x, x), x)[used],
+    "a checkpoint": lambda x, used: jax.checkpoint(lambda x: (x.T, drawn(x)))(x)[used],
     "a custom_vjp": lambda x, used: _with_rule(x)[used],
     "a custom_jvp": lambda x, used: _with_tangent(x)[used],
     "a shard_map": of_a_device,

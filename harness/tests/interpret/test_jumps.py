@@ -116,11 +116,7 @@ HONEST: dict[str, tuple[Side, Side, str]] = {
         lambda x: jnp.argsort(-x, -1)[..., :3].astype(jnp.int32),
         "x",
     ),
-    "half up": (
-        lambda x: jnp.floor(x + 0.5).astype(jnp.int32),
-        lambda x: jnp.round(x).astype(jnp.int32),
-        "x",
-    ),
+    "half up": (lambda x: jnp.floor(x + 0.5).astype(jnp.int32), lambda x: jnp.round(x).astype(jnp.int32), "x"),
 }
 
 

@@ -36,10 +36,7 @@ def in_a_reference(x: Any) -> Any:
     return memory[...]
 
 
-UNKNOWN: dict[str, Function] = {
-    "pure_callback": lambda x: jax.pure_callback(np.sin, x, x),
-    "reduce": in_a_scan,
-}
+UNKNOWN: dict[str, Function] = {"pure_callback": lambda x: jax.pure_callback(np.sin, x, x), "reduce": in_a_scan}
 
 
 def domains() -> dict[str, tuple[Any, Any]]:

@@ -407,10 +407,7 @@ def test_inputs_of_which_nothing_is_stated_are_stretched() -> None:
     stated = Input("p", np.array([0.5]))
     asked = Question(None, None, [Input("x", values, magnitudes="all"), stated], ["out"])
     tried = {other.words: other.question.inputs for other in stretched(asked)}
-    assert list(tried) == [
-        "with the inputs 64 times as large",
-        "with the inputs 1024 times smaller",
-    ]
+    assert list(tried) == ["with the inputs 64 times as large", "with the inputs 1024 times smaller"]
     assert [inputs[0].values.tolist() for inputs in tried.values()] == [[64.0, -192.0], [2.0**-10, -3 * 2.0**-10]]
     assert all(inputs[1] is stated for inputs in tried.values())
 

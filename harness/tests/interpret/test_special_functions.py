@@ -129,10 +129,7 @@ EQUAL: dict[str, tuple[Function, Function]] = {
         lambda x, y: lax.lgamma(x + y) - lax.lgamma(y) - lax.lgamma(x),
         lambda x, y: -(lax.lgamma(x) + lax.lgamma(y)) + lax.lgamma(y + x),
     ),
-    "a cumulative logsumexp": (
-        lambda x, y: lax.cumlogsumexp(x, 1)[:, -1],
-        lambda x, y: jax.nn.logsumexp(x, -1),
-    ),
+    "a cumulative logsumexp": (lambda x, y: lax.cumlogsumexp(x, 1)[:, -1], lambda x, y: jax.nn.logsumexp(x, -1)),
     "a softmax by its logarithm": (
         lambda x, y: jax.nn.softmax(x * y, -1),
         lambda x, y: jnp.exp(x * y - jax.nn.logsumexp(x * y, -1, keepdims=True)),

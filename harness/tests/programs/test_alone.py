@@ -41,11 +41,7 @@ def ids(sites: Iterator[Site]) -> list[str | None]:
     [
         ("tensor2_data4", "auto", [None, "tensor=1:auto,data=1:auto"]),
         ("tensor2_data4", "explicit", [None, "tensor=1:explicit,data=1:explicit", "tensor=1:auto,data=1:auto"]),
-        (
-            "data=2:explicit,tensor=2",
-            "auto",
-            [None, "data=1:explicit,tensor=1:auto", "data=1:auto,tensor=1:auto"],
-        ),
+        ("data=2:explicit,tensor=2", "auto", [None, "data=1:explicit,tensor=1:auto", "data=1:auto,tensor=1:auto"]),
         ("none", "auto", [None, "data=1:auto,tensor=1:auto"]),
     ],
 )

@@ -44,10 +44,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], CompileSetup]] = {
     "another operation": (lambda x: x * 3, ALONE),
     "another tree of outputs": (lambda x: [x * 2], ALONE),
     "64-bit types": (lambda x: x * 2, CompileSetup(x64=True)),
-    "an option of the compiler": (
-        lambda x: x * 2,
-        CompileSetup(options=(("xla_cpu_enable_fast_math", True),)),
-    ),
+    "an option of the compiler": (lambda x: x * 2, CompileSetup(options=(("xla_cpu_enable_fast_math", True),))),
 }
 
 

@@ -137,11 +137,7 @@ def test_filters_pin_one_point() -> None:
             "mesh 'data32' needs 32 devices and 8 are there; on CPU ask for them: --devices 32, "
             "or JAX_NUM_CPU_DEVICES=32 where the command has no --devices",
         ),
-        (
-            Request(meshes=("stage2",)),
-            MeshError,
-            "mesh 'stage2': pair 'toy' has no axis 'stage'; it has data",
-        ),
+        (Request(meshes=("stage2",)), MeshError, "mesh 'stage2': pair 'toy' has no axis 'stage'; it has data"),
         (
             Request(meshes=("dat2",)),
             MeshError,

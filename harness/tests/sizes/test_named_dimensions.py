@@ -106,11 +106,7 @@ def test_trees_are_named_by_their_leaves() -> None:
 
 def test_a_pair_is_proved_for_all_sizes_too() -> None:
     request = samebits.Request(
-        variants=("structured",),
-        cases=("bshd",),
-        dtypes=("float32",),
-        meshes=("context4",),
-        directions=("forward",),
+        variants=("structured",), cases=("bshd",), dtypes=("float32",), meshes=("context4",), directions=("forward",)
     )
     compared = samebits.prove(PAIR, request, sizes="all")
     assert (compared.verdict, {leaf.proof.sizes for leaf in compared.leaves}) == ("proved", {"all"})

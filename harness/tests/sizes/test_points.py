@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits import Arg, AxisSize, Case, MeshSpec, Pair
+from samebits import Arg, AxisSize, Case, Pair
 from samebits.check.prove_points import PointProver
 from samebits.errors import CheckerBroken
 from samebits.interpret.labels import LabelIdentity
@@ -44,15 +44,11 @@ def asks_at_sixteen(x: jax.Array, *, cp: int) -> jax.Array:
     return x if wrong else rolled(x, cp=cp)
 
 
-def by_devices(case: Case, mesh: MeshSpec) -> dict[str, Arg]:
-    return {"x": Arg(shape=(mesh.size("context") * case.sizes["group"],), spec=("context",))}
-
-
 FAULTY = Pair(
     name="rolled",
     reference=rolled,
     variants={"wrong_at_sixteen": wrong_at_sixteen},
-    args=by_devices,
+    args=lambda case, mesh: {"x": Arg(shape=(mesh.size("context") * case.sizes["group"],), spec=("context",))},
     cases=(Case(id="small", sizes={"group": 3}, statics={"cp": AxisSize(axis="context")}),),
     dtypes=("float32",),
     meshes=("data2", "context2"),
@@ -165,10 +161,6 @@ def test_one_program_has_the_same_bits_on_one_device() -> None:
     prover.close()
 
 
-def halves(x: jax.Array, *, cp: int) -> jax.Array:
-    return jnp.exp(x.reshape(cp, -1)[:, 0::3])
-
-
 def sliced(x: jax.Array, *, cp: int) -> jax.Array:
     return jnp.exp(jax.lax.slice_in_dim(x.reshape(cp, -1), 0, None, 3, axis=1))
 
@@ -182,7 +174,12 @@ def picked(x: jax.Array, *, cp: int) -> jax.Array:
 
 def test_a_gather_that_runs_is_not_taken_for_a_slice() -> None:
     case = replace(FAULTY.cases[0], sizes={"group": 6}, symbols={"group": "3*part"})
-    pair = replace(FAULTY, reference=halves, variants={"sliced": sliced, "picked": picked}, cases=(case,))
+    pair = replace(
+        FAULTY,
+        reference=lambda x, *, cp: jnp.exp(x.reshape(cp, -1)[:, 0::3]),
+        variants={"sliced": sliced, "picked": picked},
+        cases=(case,),
+    )
     prover = SizePointProver(pair, Locator(name="rolled"))
     for variant, shown in (("sliced", "proved"), ("picked", "rounding")):
         (row,) = prover.results(replace(WRONG, variant=variant, mesh="context1"))
@@ -190,15 +187,8 @@ def test_a_gather_that_runs_is_not_taken_for_a_slice() -> None:
     prover.close()
 
 
-def in_order(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    return np.broadcast_to(np.arange(shape[-1]), shape)
-
-
 def test_integers_are_refuted_as_their_declaration_draws_them() -> None:
     """A variant that is right for positions in order alone is right for the case, at every size."""
-
-    def by_position(x: jax.Array, positions: jax.Array) -> jax.Array:
-        return jnp.where(positions[None, :] <= positions[:, None], x[None, :], 0.0).sum(1)
 
     def by_place(x: jax.Array, positions: jax.Array) -> jax.Array:
         return jnp.cumsum(x)
@@ -208,9 +198,14 @@ def test_integers_are_refuted_as_their_declaration_draws_them() -> None:
 
     pair = Pair(
         name="positions",
-        reference=by_position,
+        reference=lambda x, positions: jnp.where(positions[None, :] <= positions[:, None], x[None, :], 0.0).sum(1),
         variants={"by_place": by_place, "wrong_at_seven": wrong_at_seven},
-        args={"x": Arg(shape=("n",)), "positions": Arg(shape=("n",), dtype="int32", values=in_order)},
+        args={
+            "x": Arg(shape=("n",)),
+            "positions": Arg(
+                shape=("n",), dtype="int32", values=lambda rng, shape: np.broadcast_to(np.arange(shape[-1]), shape)
+            ),
+        },
         cases=(Case(id="small", sizes={"n": 5}),),
         dtypes=("float32",),
         meshes=("data1",),

@@ -45,10 +45,7 @@ def test_which_it_is_is_said(ulps: int, verdict: str, ok: bool) -> None:
     ("others", "message"),
     [
         ([], "--beside one.json: has no run 'fsdp8'; it must be of the same matrix"),
-        (
-            [run("fsdp8", 1.5)],
-            "--beside one.json: run 'fsdp8' has 1 steps of configuration d; here it has 2 of d",
-        ),
+        ([run("fsdp8", 1.5)], "--beside one.json: run 'fsdp8' has 1 steps of configuration d; here it has 2 of d"),
         (
             [replace(run("fsdp8", 1.5, 1.25), digest="e")],
             "--beside one.json: run 'fsdp8' has 2 steps of configuration e; here it has 2 of d",

@@ -127,8 +127,7 @@ def test_equal_residues_at_too_few_points_are_no_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "primes"),
-    [([2, 4, 8], 2), ([[3], [2]], 3), ([5, 6], 2), ([0, 8], 1), ([*range(9)], 1), ([], 1)],
+    ("index", "primes"), [([2, 4, 8], 2), ([[3], [2]], 3), ([5, 6], 2), ([0, 8], 1), ([*range(9)], 1), ([], 1)]
 )
 def test_what_is_not_moved_does_not_count(index: list[Any], primes: int) -> None:
     def element(size: int, primes: int) -> FieldElement:

@@ -156,8 +156,7 @@ def bisect_commits(request: CommitsRequest, session: Session) -> SearchFinding:
         )
         places = {commit: number for number, commit in enumerate(graph)}
         trials.space = SearchSpace(
-            candidates=tuple(map(label, graph)),
-            taken=lambda commit: (places[commit],) if commit in places else (),
+            candidates=tuple(map(label, graph)), taken=lambda commit: (places[commit],) if commit in places else ()
         )
         if trials.remembers(bad.id):  # from the journal of an interrupted search
             judge.wanted = trials.known(bad.id).signature
@@ -460,9 +459,5 @@ def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[Co
                 raise RequestError(f"'{request.tree}' has no {SUITES}/; today's are run over old implementations")
             shutil.copytree(today, suites, ignore=shutil.ignore_patterns("__pycache__"))
             files = [path for path in suites.rglob("*") if path.is_file()]
-            searched |= {
-                "python": sys.version,
-                "versions": versions,
-                "suites": files_digest(files, suites),
-            }
+            searched |= {"python": sys.version, "versions": versions, "suites": files_digest(files, suites)}
         yield CommitJudge(request=request, check=check, suites=suites, searched=searched)

@@ -39,10 +39,7 @@ Narrowed = Callable[[P, Iterator[int]], None]
 
 
 def first_failing(
-    parents: Mapping[P, Sequence[P]],
-    bad: P,
-    outcome: Callable[[P], Outcome],
-    narrowed: Narrowed[P] | None = None,
+    parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P], Outcome], narrowed: Narrowed[P] | None = None
 ) -> FirstFailing[P]:
     """Return the first point that fails.
 

@@ -39,11 +39,7 @@ _NAMED = 3  # of what is listed by name; the rest is counted
 
 
 def assumptions(
-    question: Question,
-    domain: Field,
-    reach: OverflowReach | None,
-    elsewhere: bool,
-    counterexample: str | None = None,
+    question: Question, domain: Field, reach: OverflowReach | None, elsewhere: bool, counterexample: str | None = None
 ) -> tuple[Assumption, ...]:
     """What a proof takes for granted.
 

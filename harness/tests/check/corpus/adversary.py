@@ -18,7 +18,7 @@ from tests.check.corpus.formula import Function
 Command = Literal["check", "prove"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Adversary:
     """Two functions that are not equal.
 

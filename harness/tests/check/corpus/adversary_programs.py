@@ -59,56 +59,34 @@ def _swapped(x: Any, y: Any) -> Any:
 
 
 GRADIENTS = (
+    Adversary("gradient_of_another_factor", square, _with_gradient(square, lambda x, ct: 2.01 * x * ct), X),
+    Adversary("gradient_ignores_its_cotangent", square, _with_gradient(square, lambda x, ct: 2 * x), X),
+    Adversary("gradient_of_the_mean_cotangent", square, _with_gradient(square, lambda x, ct: 2 * x * jnp.mean(ct)), X),
     Adversary(
-        name="gradient_of_another_factor",
-        reference=square,
-        other=_with_gradient(square, lambda x, ct: 2.01 * x * ct),
-        args=X,
+        "gradient_clipped_at_a_hundred",
+        square,
+        _with_gradient(square, lambda x, ct: jnp.clip(2 * x * ct, -100, 100)),
+        X,
+        (),
     ),
     Adversary(
-        name="gradient_ignores_its_cotangent",
-        reference=square,
-        other=_with_gradient(square, lambda x, ct: 2 * x),
-        args=X,
+        "gradient_zero_where_the_cotangent_is_positive",
+        square,
+        _with_gradient(square, lambda x, ct: jnp.where(ct > 0, 0, 2 * x * ct)),
+        X,
     ),
     Adversary(
-        name="gradient_of_the_mean_cotangent",
-        reference=square,
-        other=_with_gradient(square, lambda x, ct: 2 * x * jnp.mean(ct)),
-        args=X,
+        "gradient_of_the_last_element", square, _with_gradient(square, lambda x, ct: (2 * x * ct).at[-1].set(0)), X
     ),
+    Adversary("gradient_stopped_in_one_factor", square, lambda x: jax.lax.stop_gradient(x) * x, X),
+    Adversary("tangent_of_another_factor", square, _wrong_tangent, X),
+    Adversary("gradients_of_two_arguments_swapped", difference, _swapped, XY),
     Adversary(
-        name="gradient_clipped_at_a_hundred",
-        reference=square,
-        other=_with_gradient(square, lambda x, ct: jnp.clip(2 * x * ct, -100, 100)),
-        args=X,
-        refuted=(),
-    ),
-    Adversary(
-        name="gradient_zero_where_the_cotangent_is_positive",
-        reference=square,
-        other=_with_gradient(square, lambda x, ct: jnp.where(ct > 0, 0, 2 * x * ct)),
-        args=X,
-    ),
-    Adversary(
-        name="gradient_of_the_last_element",
-        reference=square,
-        other=_with_gradient(square, lambda x, ct: (2 * x * ct).at[-1].set(0)),
-        args=X,
-    ),
-    Adversary(
-        name="gradient_stopped_in_one_factor", reference=square, other=lambda x: jax.lax.stop_gradient(x) * x, args=X
-    ),
-    Adversary(name="tangent_of_another_factor", reference=square, other=_wrong_tangent, args=X),
-    Adversary(name="gradients_of_two_arguments_swapped", reference=difference, other=_swapped, args=XY),
-    Adversary(
-        name="gradient_in_bfloat16",
-        reference=square,
-        other=_with_gradient(
-            square, lambda x, ct: (2 * x.astype(jnp.bfloat16) * ct.astype(jnp.bfloat16)).astype(x.dtype)
-        ),
-        args=X,
-        refuted=("check",),
+        "gradient_in_bfloat16",
+        square,
+        _with_gradient(square, lambda x, ct: (2 * x.astype(jnp.bfloat16) * ct.astype(jnp.bfloat16)).astype(x.dtype)),
+        X,
+        ("check",),
     ),
 )
 
@@ -118,21 +96,14 @@ def with_scale(x: Any) -> Any:
 
 
 PLACES = (
-    Adversary(name="last_element", reference=twice, other=lambda x: (2 * x).at[-1].add(1e-3), args=X),
-    Adversary(name="element_of_a_large_index", reference=twice, other=lambda x: (2 * x).at[1999].mul(1.001), args=LONG),
-    Adversary(
-        name="two_elements_swapped",
-        reference=twice,
-        other=lambda x: 2 * x[np.r_[0:1500, 1501, 1500, 1502:2048]],
-        args=LONG,
-    ),
-    Adversary(name="extra_output", reference=twice, other=lambda x: (2 * x, x), args=X),
-    Adversary(name="another_shape", reference=twice, other=lambda x: 2 * x[None], args=X),
-    Adversary(name="another_dtype", reference=twice, other=lambda x: (2 * x).astype(jnp.bfloat16), args=X),
-    Adversary(name="weak_type", reference=with_scale, other=lambda x: {"out": 2 * x, "scale": 2.0}, args=X),
-    Adversary(
-        name="another_key", reference=with_scale, other=lambda x: {"out": 2 * x, "factor": jnp.float32(2)}, args=X
-    ),
+    Adversary("last_element", twice, lambda x: (2 * x).at[-1].add(1e-3), X),
+    Adversary("element_of_a_large_index", twice, lambda x: (2 * x).at[1999].mul(1.001), LONG),
+    Adversary("two_elements_swapped", twice, lambda x: 2 * x[np.r_[0:1500, 1501, 1500, 1502:2048]], LONG),
+    Adversary("extra_output", twice, lambda x: (2 * x, x), X),
+    Adversary("another_shape", twice, lambda x: 2 * x[None], X),
+    Adversary("another_dtype", twice, lambda x: (2 * x).astype(jnp.bfloat16), X),
+    Adversary("weak_type", with_scale, lambda x: {"out": 2 * x, "scale": 2.0}, X),
+    Adversary("another_key", with_scale, lambda x: {"out": 2 * x, "factor": jnp.float32(2)}, X),
 )
 
 
@@ -203,27 +174,18 @@ def _local_sums(x: Any) -> Any:
 
 
 HIDDEN = (
-    Adversary(name="right_in_float64", reference=twice, other=_x64_aware, args=X),
-    Adversary(name="wrong_in_bfloat16", reference=twice, other=_narrow_only, args=X, dtypes=("bfloat16", "float32")),
-    Adversary(name="wrong_in_a_dtype_not_tried", reference=twice, other=_half_only, args=X, refuted=()),
-    Adversary(name="wrong_on_a_mesh", reference=twice, other=_meshed, args=SPLIT, meshes=("data2",)),
-    Adversary(
-        name="wrong_on_a_mesh_not_tried", reference=twice, other=_of_two, args=SPLIT, meshes=("data2",), refuted=()
-    ),
-    Adversary(
-        name="wrong_in_explicit_mode",
-        reference=twice,
-        other=_explicit,
-        args=SPLIT,
-        meshes=("data2",),
-        modes=("auto", "explicit"),
-    ),
-    Adversary(name="branch_of_this_platform", reference=twice, other=_platform, args=X),
-    Adversary(name="branch_of_another_platform", reference=twice, other=_tpu, args=X, refuted=()),
-    Adversary(name="last_device", reference=twice, other=_last_device, args=SPLIT, meshes=("data4",)),
-    Adversary(name="sum_of_one_shard", reference=column_sums, other=_local_sums, args=SPLIT, meshes=("data4",)),
-    Adversary(name="forward_of_another_factor", reference=twice, other=_only_undifferentiated, args=X),
-    Adversary(name="identity_for_its_double", reference=twice, other=lambda x: same(x), args=X),
+    Adversary("right_in_float64", twice, _x64_aware, X),
+    Adversary("wrong_in_bfloat16", twice, _narrow_only, X, dtypes=("bfloat16", "float32")),
+    Adversary("wrong_in_a_dtype_not_tried", twice, _half_only, X, ()),
+    Adversary("wrong_on_a_mesh", twice, _meshed, SPLIT, meshes=("data2",)),
+    Adversary("wrong_on_a_mesh_not_tried", twice, _of_two, SPLIT, (), meshes=("data2",)),
+    Adversary("wrong_in_explicit_mode", twice, _explicit, SPLIT, meshes=("data2",), modes=("auto", "explicit")),
+    Adversary("branch_of_this_platform", twice, _platform, X),
+    Adversary("branch_of_another_platform", twice, _tpu, X, ()),
+    Adversary("last_device", twice, _last_device, SPLIT, meshes=("data4",)),
+    Adversary("sum_of_one_shard", column_sums, _local_sums, SPLIT, meshes=("data4",)),
+    Adversary("forward_of_another_factor", twice, _only_undifferentiated, X),
+    Adversary("identity_for_its_double", twice, lambda x: same(x), X),
 )
 
 ALL = (*GRADIENTS, *PLACES, *HIDDEN)

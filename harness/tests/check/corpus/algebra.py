@@ -124,13 +124,9 @@ DISTANCES = Formula(
 CHAIN = {"a": normal(4, 6), "b": normal(6, 5, scale=0.5), "c": normal(5, 3, scale=0.5)}
 
 
-def chain(a: Array, b: Array, c: Array) -> Array:
-    return like((f32(a) @ f32(b)) @ f32(c), a)
-
-
 CHAIN_OF_PRODUCTS = Formula(
     name="chain_of_products",
-    reference=chain,
+    reference=lambda a, b, c: like((f32(a) @ f32(b)) @ f32(c), a),
     args=CHAIN,
     honest={
         "from_the_right": lambda a, b, c: a @ (b @ c),
@@ -147,13 +143,9 @@ CHAIN_OF_PRODUCTS = Formula(
 LORA = {"x": normal(4, 6), "w": normal(6, 5, scale=0.4), "a": normal(6, 2, scale=0.4), "b": normal(2, 5, scale=0.4)}
 
 
-def lora(x: Array, w: Array, a: Array, b: Array) -> Array:
-    return like(f32(x) @ f32(w) + 4.0 * ((f32(x) @ f32(a)) @ f32(b)), x)
-
-
 LOW_RANK = Formula(
     name="low_rank_update",
-    reference=lora,
+    reference=lambda x, w, a, b: like(f32(x) @ f32(w) + 4.0 * ((f32(x) @ f32(a)) @ f32(b)), x),
     args=LORA,
     honest={
         "merged": lambda x, w, a, b: x @ (w + 4.0 * (a @ b)),
@@ -169,13 +161,9 @@ LOW_RANK = Formula(
 HEADS = {"x": normal(2, 3, 8), "w": normal(8, 2, 4, scale=0.35)}
 
 
-def projected(x: Array, w: Array) -> Array:
-    return like(jnp.einsum("btd,dhk->bhtk", f32(x), f32(w)), x)
-
-
 PROJECTION = Formula(
     name="head_projection",
-    reference=projected,
+    reference=lambda x, w: like(jnp.einsum("btd,dhk->bhtk", f32(x), f32(w)), x),
     args=HEADS,
     honest={
         "reshaped": lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 3, 2, 4).transpose(0, 2, 1, 3),

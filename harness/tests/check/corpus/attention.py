@@ -120,10 +120,6 @@ CAUSAL_ATTENTION = Formula(
 WINDOW = CAUSAL & ~np.tril(np.ones((T, T), bool), -3)
 
 
-def sliding(q: Array, k: Array, v: Array) -> Array:
-    return like(attend(f32(q), f32(k), f32(v), WINDOW), q)
-
-
 def _window(ahead: int, back: int) -> np.ndarray:
     far = np.arange(T)[:, None] - np.arange(T)[None, :]
     return np.asarray((far >= -ahead) & (far < back))
@@ -131,7 +127,7 @@ def _window(ahead: int, back: int) -> np.ndarray:
 
 SLIDING_WINDOW = Formula(
     name="sliding_window",
-    reference=sliding,
+    reference=lambda q, k, v: like(attend(f32(q), f32(k), f32(v), WINDOW), q),
     args=QKV,
     honest={
         "distances": lambda q, k, v: attend(q, k, v, _window(0, 3), hidden=float(np.finfo(np.float32).min)),
@@ -198,7 +194,7 @@ CAPPED_ATTENTION = Formula(
                 jnp.where(CAUSAL, 5.0 * jnp.tanh(jnp.einsum("bqhd,bkhd->bhqk", q, k) / (5.0 * math.sqrt(D))), -jnp.inf)
             ),
             v,
-        ),
+        )
     },
     twins={
         "cap_of_fifty": lambda q, k, v: _capped(q, k, v, 50.0),

@@ -60,10 +60,7 @@ DOUBLE_ANGLE = Formula(
     name="double_angle",
     reference=double_angle,
     args={"x": normal(32)},
-    honest={
-        "sine": lambda x: jnp.sin(2 * x),
-        "sum": lambda x: jnp.sin(x) * jnp.cos(x) + jnp.cos(x) * jnp.sin(x),
-    },
+    honest={"sine": lambda x: jnp.sin(2 * x), "sum": lambda x: jnp.sin(x) * jnp.cos(x) + jnp.cos(x) * jnp.sin(x)},
     twins={
         "cosine": lambda x: jnp.cos(2 * x),
         "two_forgotten": lambda x: jnp.sin(x) * jnp.cos(x),
@@ -72,13 +69,9 @@ DOUBLE_ANGLE = Formula(
 )
 
 
-def rotated_norm(x: Array, y: Array) -> Array:
-    return like(jnp.sqrt(jnp.square(f32(x)) + jnp.square(f32(y))), x)
-
-
 HYPOTENUSE = Formula(
     name="hypotenuse",
-    reference=rotated_norm,
+    reference=lambda x, y: like(jnp.sqrt(jnp.square(f32(x)) + jnp.square(f32(y))), x),
     args={"x": normal(32), "y": normal(32)},
     honest={
         "norm": lambda x, y: jnp.linalg.norm(jnp.stack([x, y]), axis=0),
@@ -93,13 +86,9 @@ HYPOTENUSE = Formula(
 )
 
 
-def shifted_log(x: Array) -> Array:
-    return like(jnp.sign(f32(x)) * jnp.log1p(jnp.abs(f32(x))), x)
-
-
 SYMMETRIC_LOGARITHM = Formula(
     name="symmetric_logarithm",
-    reference=shifted_log,
+    reference=lambda x: like(jnp.sign(f32(x)) * jnp.log1p(jnp.abs(f32(x))), x),
     args={"x": normal(32, scale=3.0)},
     honest={
         "chosen": lambda x: jnp.where(x < 0, -jnp.log1p(-jnp.minimum(x, 0)), jnp.log1p(jnp.maximum(x, 0))),
@@ -113,13 +102,9 @@ SYMMETRIC_LOGARITHM = Formula(
 )
 
 
-def interpolated(x: Array, y: Array, t: Array) -> Array:
-    return like(f32(x) + f32(t) * (f32(y) - f32(x)), x)
-
-
 INTERPOLATE = Formula(
     name="interpolate",
-    reference=interpolated,
+    reference=lambda x, y, t: like(f32(x) + f32(t) * (f32(y) - f32(x)), x),
     args={"x": normal(32), "y": normal(32), "t": uniform(32, low=0.0, high=1.0)},
     honest={
         "two_products": lambda x, y, t: (1 - t) * x + t * y,
@@ -175,13 +160,4 @@ GAUSSIAN = Formula(
     },
 )
 
-ALL = (
-    POLYNOMIAL,
-    POWER,
-    DOUBLE_ANGLE,
-    HYPOTENUSE,
-    SYMMETRIC_LOGARITHM,
-    INTERPOLATE,
-    GATE_DECAY,
-    GAUSSIAN,
-)
+ALL = (POLYNOMIAL, POWER, DOUBLE_ANGLE, HYPOTENUSE, SYMMETRIC_LOGARITHM, INTERPOLATE, GATE_DECAY, GAUSSIAN)

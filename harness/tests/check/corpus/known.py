@@ -9,9 +9,7 @@ ALARMS: dict[str, str] = {}
 REFUTED: dict[str, str] = {}
 """Where `prove` is wrong, with the reason."""
 
-ON_GPU: dict[str, str] = {
-    "summed_in_bfloat16 check": "assumed",
-}
+ON_GPU: dict[str, str] = {"summed_in_bfloat16 check": "assumed"}
 """What is said of an adversary on a GPU and not on a CPU (NVIDIA H100, jax 0.11.2): there XLA drops the conversion to
 bfloat16 and back. With `--xla_allow_excess_precision=false` it is refuted."""
 

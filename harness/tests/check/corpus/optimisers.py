@@ -5,11 +5,7 @@ import jax.numpy as jnp
 
 from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal, uniform
 
-MOMENTS = {
-    "g": normal(24),
-    "m": normal(24, scale=0.3),
-    "v": uniform(24, low=0.01, high=2.0),
-}
+MOMENTS = {"g": normal(24), "m": normal(24, scale=0.3), "v": uniform(24, low=0.01, high=2.0)}
 B1, B2, EPS, STEP, RATE = 0.9, 0.99, 1e-6, 3, 0.01
 
 
@@ -210,11 +206,7 @@ def _factored(g: Array, r: Array, c: Array, mean: Function) -> Array:
 ADAFACTOR = Formula(
     name="adafactor",
     reference=factored,
-    args={
-        "g": normal(5, 6),
-        "r": uniform(5, low=0.2, high=1.5),
-        "c": uniform(6, low=0.2, high=1.5),
-    },
+    args={"g": normal(5, 6), "r": uniform(5, low=0.2, high=1.5), "c": uniform(6, low=0.2, high=1.5)},
     honest={
         # sqrt(m) / (sqrt(r) sqrt(c)) = 1 / sqrt(r c / m)
         "two_roots": lambda g, r, c: (
@@ -233,18 +225,11 @@ ADAFACTOR = Formula(
 )
 
 
-def averaged(p: Array, q: Array) -> Array:
-    return like(0.95 * f32(p) + (1 - 0.95) * f32(q), p)
-
-
 PARAMETER_AVERAGE = Formula(
     name="parameter_average",
-    reference=averaged,
+    reference=lambda p, q: like(0.95 * f32(p) + (1 - 0.95) * f32(q), p),
     args={"p": normal(24), "q": normal(24)},
-    honest={
-        "step": lambda p, q: p + (1 - 0.95) * (q - p),
-        "other_step": lambda p, q: q - 0.95 * (q - p),
-    },
+    honest={"step": lambda p, q: p + (1 - 0.95) * (q - p), "other_step": lambda p, q: q - 0.95 * (q - p)},
     twins={
         "weights_swapped": lambda p, q: 0.95 * q + 0.05 * p,
         "decay_of_point_949": lambda p, q: 0.949 * p + 0.051 * q,

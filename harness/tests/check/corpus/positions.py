@@ -80,10 +80,6 @@ def _late(**changed: Any) -> Function:
     return late
 
 
-def _turned_back(x: Array) -> Array:
-    return _turned(angles(), -1.0)(x)
-
-
 def interleaved(x: Array) -> Array:
     first, second = x[..., ::2], x[..., 1::2]
     c, s = jnp.cos(angles()), jnp.sin(angles())
@@ -107,7 +103,7 @@ ROPE = Formula(
         "frequencies_as_literals": _frequencies_as_literals,
     },
     twins={
-        "turned_back": _turned_back,
+        "turned_back": lambda x: _turned(angles(), -1.0)(x),
         "base_half_a_million": _late(base=500_000.0),
         "positions_from_one": _late(first=1),
         "exponent_halved": _late(exponent=1.0),
@@ -188,10 +184,6 @@ ALIBI = Formula(
 )
 
 
-def embed(tokens: Array, table: Array) -> Array:
-    return table[tokens]
-
-
 def _one_hot(tokens: Array, table: Array, shift: int = 0) -> Array:
     return jax.nn.one_hot(tokens + shift, table.shape[0], dtype=table.dtype) @ table
 
@@ -199,7 +191,7 @@ def _one_hot(tokens: Array, table: Array, shift: int = 0) -> Array:
 EMBEDDING = Formula(
     name="embedding",
     widened=False,
-    reference=embed,
+    reference=lambda tokens, table: table[tokens],
     args={"tokens": integers(3, 8, high=12), "table": normal(12, 8)},
     honest={
         "one_hot": lambda tokens, table: _one_hot(tokens, table),

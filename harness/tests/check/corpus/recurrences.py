@@ -149,13 +149,9 @@ MOVING_AVERAGE = Formula(
 )
 
 
-def windowed(x: Array) -> Array:
-    return like(sum(f32(x)[:, i : i + T - 2] for i in range(3)) / 3, x)
-
-
 WINDOWED_MEAN = Formula(
     name="windowed_mean",
-    reference=windowed,
+    reference=lambda x: like(sum(f32(x)[:, i : i + T - 2] for i in range(3)) / 3, x),
     args=SERIES,
     honest={
         "reduce_window": lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3), (1, 1), "VALID") / 3,
@@ -172,13 +168,9 @@ WINDOWED_MEAN = Formula(
 )
 
 
-def decays(a: Array) -> Array:
-    return like(jnp.cumprod(f32(a), axis=-1), a)
-
-
 CUMULATIVE_PRODUCT = Formula(
     name="cumulative_product",
-    reference=decays,
+    reference=lambda a: like(jnp.cumprod(f32(a), axis=-1), a),
     args={"a": uniform(3, 6, low=0.5, high=1.5)},
     honest={
         "tree": lambda a: jax.lax.associative_scan(jnp.multiply, a, axis=-1),
@@ -235,12 +227,4 @@ CUMULATIVE_LOGSUMEXP = Formula(
     },
 )
 
-ALL = (
-    CUMSUM,
-    LINEAR_RECURRENCE,
-    MOVING_AVERAGE,
-    WINDOWED_MEAN,
-    CUMULATIVE_PRODUCT,
-    SEGMENT_SUM,
-    CUMULATIVE_LOGSUMEXP,
-)
+ALL = (CUMSUM, LINEAR_RECURRENCE, MOVING_AVERAGE, WINDOWED_MEAN, CUMULATIVE_PRODUCT, SEGMENT_SUM, CUMULATIVE_LOGSUMEXP)

@@ -30,14 +30,6 @@ def cast_in_a_call(x: Any) -> Any:
     return (x * 2).astype(jnp.float16)
 
 
-def mean_in_float32(x: Any) -> Any:
-    return jnp.mean(x.astype(jnp.bfloat16), dtype=jnp.float32)
-
-
-def mean_in_its_own(x: Any) -> Any:
-    return jnp.mean(x.astype(jnp.bfloat16))
-
-
 def summed(x: Any) -> Any:
     return jax.lax.scan(lambda total, row: (total + row, total), jnp.zeros(16), x)[1]
 
@@ -47,36 +39,25 @@ def summed_narrow(x: Any) -> Any:
     return jax.lax.scan(lambda total, row: (total + row.astype(total.dtype), total), start, x)[1]
 
 
-def strong(x: Any) -> Any:
-    return jnp.where(x.sum() > 1e9, jnp.float32(2), jnp.float32(3))
-
-
-def weak(x: Any) -> Any:
-    return jnp.where(x.sum() > 1e9, 2.0, 3.0)
-
-
-def masked(x: Any) -> Any:
-    return x > 0
-
-
-def counted(x: Any) -> Any:
-    return (x > 0).astype(jnp.int32)
-
-
 TYPES: list[tuple[Function, Function, str, str]] = [
     (doubled, cast_at_the_end, "(x * 2).astype(jnp.bfloat16)", ""),
     (cast_at_the_end, doubled, "", "(x * 2).astype(jnp.bfloat16)"),
     (doubled, cast_before, "x.astype(jnp.bfloat16)", ""),
     (doubled, cast_in_a_call, "(x * 2).astype(jnp.float16)", ""),
     (
-        mean_in_float32,
-        mean_in_its_own,
+        lambda x: jnp.mean(x.astype(jnp.bfloat16), dtype=jnp.float32),
+        lambda x: jnp.mean(x.astype(jnp.bfloat16)),
         "jnp.mean(x.astype(jnp.bfloat16))",
         "jnp.mean(x.astype(jnp.bfloat16), dtype=jnp.float32)",
     ),
     (summed, summed_narrow, "jnp.zeros(16, jnp.bfloat16)", ""),
-    (strong, weak, "jnp.where(x.sum() > 1e9, 2.0, 3.0)", ""),
-    (masked, counted, "(x > 0).astype(jnp.int32)", "x > 0"),
+    (
+        lambda x: jnp.where(x.sum() > 1e9, jnp.float32(2), jnp.float32(3)),
+        lambda x: jnp.where(x.sum() > 1e9, 2.0, 3.0),
+        "jnp.where(x.sum() > 1e9, 2.0, 3.0)",
+        "",
+    ),
+    (lambda x: x > 0, lambda x: (x > 0).astype(jnp.int32), "(x > 0).astype(jnp.int32)", "x > 0"),
 ]
 
 
@@ -108,10 +89,6 @@ def softmax_narrow(x: Any) -> Any:
     return jax.nn.softmax(scores).astype(jnp.float32)
 
 
-def sum_narrow(x: Any) -> Any:
-    return jnp.sum(x.astype(jnp.bfloat16), axis=-1, dtype=jnp.bfloat16).astype(jnp.float32)
-
-
 def carry_narrow(x: Any) -> Any:
     def step(total: Any, row: Any) -> tuple[Any, Any]:
         narrow = (total + row).astype(jnp.bfloat16)
@@ -122,7 +99,11 @@ def carry_narrow(x: Any) -> Any:
 
 LOSSES: list[tuple[Function, Function, str]] = [
     (jax.nn.softmax, softmax_narrow, "x.astype(jnp.float16)"),
-    (lambda x: jnp.sum(x, -1), sum_narrow, "x.astype(jnp.bfloat16)"),
+    (
+        lambda x: jnp.sum(x, -1),
+        lambda x: jnp.sum(x.astype(jnp.bfloat16), axis=-1, dtype=jnp.bfloat16).astype(jnp.float32),
+        "x.astype(jnp.bfloat16)",
+    ),
     (summed, carry_narrow, "(total + row).astype(jnp.bfloat16)"),
 ]
 

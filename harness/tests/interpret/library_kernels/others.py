@@ -61,25 +61,20 @@ MATMUL = {
     "the first columns again": ("lambda _, j, k: (k, j)", "lambda _, j, k: (k, 0 * j)"),
 }
 FEATURES = ((2, 2, 20), (20,), (20,))
+BOTH = ("float32", "bfloat16")
 OTHERS = (
-    LibraryKernel(
-        "rms_norm",
-        "gpu.rms_norm",
-        rms,
-        lambda module: lambda x, w, b: module.rms_norm(x, w, b),
-        FEATURES,
-        NORM | {"a gradient without its mean": ("(wdout - (a_hat * c1))", "(wdout)")},
-        against="the formula",
-    ),
-    LibraryKernel(
-        "rms_norm",
-        "gpu.rms_norm",
-        rms,
-        lambda module: lambda x, w, b: module.rms_norm(x, w, b),
-        FEATURES,
-        NORM | {"a gradient without its mean": ("(wdout - (a_hat * c1))", "(wdout)")},
-        dtype="bfloat16",
-        against="the formula",
+    *(
+        LibraryKernel(
+            "rms_norm",
+            "gpu.rms_norm",
+            rms,
+            lambda module: lambda x, w, b: module.rms_norm(x, w, b),
+            FEATURES,
+            NORM | {"a gradient without its mean": ("(wdout - (a_hat * c1))", "(wdout)")},
+            dtype=dtype,
+            against="the formula",
+        )
+        for dtype in BOTH
     ),
     LibraryKernel(
         "layer_norm",
@@ -105,28 +100,20 @@ OTHERS = (
         quick=True,
         against="jax.nn.softmax",
     ),
-    LibraryKernel(
-        "matmul",
-        "tpu.matmul",
-        jnp.matmul,
-        matmul,
-        ((16, 32), (32, 16)),
-        MATMUL,
-        gradients=False,
-        quick=True,
-        against="jnp.matmul",
-    ),
-    LibraryKernel(
-        "matmul",
-        "tpu.matmul",
-        jnp.matmul,
-        matmul,
-        ((16, 32), (32, 16)),
-        MATMUL,
-        gradients=False,
-        dtype="bfloat16",
-        quick=True,
-        against="jnp.matmul",
+    *(
+        LibraryKernel(
+            "matmul",
+            "tpu.matmul",
+            jnp.matmul,
+            matmul,
+            ((16, 32), (32, 16)),
+            MATMUL,
+            gradients=False,
+            dtype=dtype,
+            quick=True,
+            against="jnp.matmul",
+        )
+        for dtype in BOTH
     ),
     LibraryKernel(
         "gmm",

@@ -259,8 +259,7 @@ ATTENTION = specimen(
         "softcap_missing": _in_steps(scores=lambda queries, keys, softcap: _scores(queries, keys, 0.0)),
         "softcap_before_scale": _in_steps(scores=_cap_first),
         "softcap_after_mask": _in_steps(
-            scores=lambda queries, keys, softcap: _scores(queries, keys, 0.0),
-            mask=_capped_last,
+            scores=lambda queries, keys, softcap: _scores(queries, keys, 0.0), mask=_capped_last
         ),
         "mask_one_ahead": _in_steps(mask=partial(_mask, ahead=1)),
         "mask_missing": _in_steps(mask=lambda scores: scores),

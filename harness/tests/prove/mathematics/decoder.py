@@ -256,7 +256,7 @@ TRAIN_STEP = specimen(
     rewrites={
         "rewritten": _train_step(
             _BLOCKS, _scanned_rematerialised, loss=LOSS.rewrites["handwritten"], rule=flat, embed=_by_one_hot
-        ),
+        )
     },
     faults={
         **{f"layer_{name}": _train_step(PART_FAULTS[name]) for name in ("norm_epsilon_ten_times", "layers_reversed")},

@@ -214,10 +214,6 @@ def _normalised(weights: Array, epsilon: float = 0.0) -> Array:
     return weights / (jnp.sum(weights, axis=-1, keepdims=True) + epsilon)
 
 
-def _fewer(logits: Array, top: int) -> Routing:
-    return _route(logits, top - 1)
-
-
 def _first_choice(probabilities: Array, chosen: Array) -> Array:
     """Only each token's first expert counted."""
     return _balance(probabilities, chosen[:, :1])
@@ -244,7 +240,7 @@ EXPERTS = specimen(
         "weights_equal": _weighed(lambda logits, chosen, weights: jnp.full_like(weights, 1 / weights.shape[1])),
         "weights_squared": _weighed(lambda logits, chosen, weights: _normalised(weights * weights)),
         "gradient_of_router_dropped": _weighed(lambda logits, chosen, weights: jax.lax.stop_gradient(weights)),
-        "one_expert_fewer": _in_steps(route=_fewer),
+        "one_expert_fewer": _in_steps(route=lambda logits, top: _route(logits, top - 1)),
         "experts_shifted": _in_steps(combine=lambda weights, chosen, n: _combine(weights, (chosen + 1) % n, n)),
         "last_expert_idle": _in_steps(combine=lambda weights, chosen, n: _combine(weights, chosen, n).at[:, -1].set(0)),
         "gate_and_up_swapped": _in_steps(activate=lambda gated, raised: _activate(raised, gated)),

@@ -180,10 +180,6 @@ def _in_steps(
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
-def _clipped_each(gradients: Tree, clip: float) -> Tree:
-    return {name: _clipped({name: gradient}, clip)[name] for name, gradient in gradients.items()}
-
-
 def _clipped_without_root(gradients: Tree, clip: float) -> Tree:
     total = sum(jnp.vdot(gradient, gradient) for gradient in gradients.values())
     return {name: jnp.where(total < clip, gradient, gradient / total * clip) for name, gradient in gradients.items()}
@@ -203,20 +199,20 @@ def _clipped_after(params: Tree, gradients: Tree, m: Tree, v: Tree, step: Array,
     return {name: param + settings["rate"] * clipped[name] for name, param in params.items()}, m, v
 
 
-def _unrooted(m: Array, v: Array, correct_m: Array, correct_v: Array) -> Array:
-    return m / correct_m / (v / correct_v + EPSILON)
-
-
 FAULTS: dict[str, Update] = {
     "clip_missing": _in_steps(clipped=lambda gradients, clip: gradients),
-    "clip_of_each_leaf": _in_steps(clipped=_clipped_each),
+    "clip_of_each_leaf": _in_steps(
+        clipped=lambda gradients, clip: {
+            name: _clipped({name: gradient}, clip)[name] for name, gradient in gradients.items()
+        }
+    ),
     "clip_without_root": _in_steps(clipped=_clipped_without_root),
     "clip_always": _in_steps(clipped=_scaled_always),
     "clip_after": _clipped_after,
     "epsilon_inside_the_root": _in_steps(change=lambda m, v, c1, c2: m / c1 / jnp.sqrt(v / c2 + EPSILON)),
     "epsilon_ten_times": _in_steps(change=lambda m, v, c1, c2: m / c1 / (jnp.sqrt(v / c2) + 10 * EPSILON)),
     "epsilon_missing": _in_steps(change=lambda m, v, c1, c2: m / c1 / jnp.sqrt(v / c2)),
-    "root_missing": _in_steps(change=_unrooted),
+    "root_missing": _in_steps(change=lambda m, v, correct_m, correct_v: m / correct_m / (v / correct_v + EPSILON)),
     "correction_missing": _in_steps(change=lambda m, v, c1, c2: m / (jnp.sqrt(v) + EPSILON)),
     "correction_of_first_missing": _in_steps(change=lambda m, v, c1, c2: m / (jnp.sqrt(v / c2) + EPSILON)),
     "correction_of_second_missing": _in_steps(change=lambda m, v, c1, c2: m / c1 / (jnp.sqrt(v) + EPSILON)),

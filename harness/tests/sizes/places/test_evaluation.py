@@ -125,8 +125,7 @@ def test_an_axis_may_have_a_size_of_the_name_of_its_index(name: str) -> None:
 FLOATS = Family(symbols={"n": 1, "f": 1}, args={"x": Shaped(("n", "f")), "t": Shaped(("n", "f"))})
 COLUMN = Family(symbols={"n": 1, "f": 1}, args={"x": Shaped(("n", "f")), "t": Shaped(("n", "1"))})
 INTEGERS = Family(
-    symbols={"n": 1, "m": 1, "k": 1},
-    args={"x": Shaped(("n",)), "t": Shaped(("m", "k"), dtype="int32", below="n")},
+    symbols={"n": 1, "m": 1, "k": 1}, args={"x": Shaped(("n",)), "t": Shaped(("m", "k"), dtype="int32", below="n")}
 )
 
 
@@ -155,11 +154,7 @@ HONEST: dict[str, tuple[Function, Function, Family]] = {
 FAULTS: dict[str, tuple[Function, Function, Family]] = {
     "every column": (lambda x, t: t[:, 0:1] * x, lambda x, t: t * x, FLOATS),
     "every row": (lambda x, t: x - t[:1], lambda x, t: x - t, FLOATS),
-    "every integer": (
-        lambda x, t: x[t[:, :1] + 0 * jnp.arange(t.shape[1])],
-        lambda x, t: x[t],
-        INTEGERS,
-    ),
+    "every integer": (lambda x, t: x[t[:, :1] + 0 * jnp.arange(t.shape[1])], lambda x, t: x[t], INTEGERS),
     "every condition": (
         lambda x, t: jnp.where(t[:, :1] > 0, x, 0),
         lambda x, t: jnp.where(t > 0, x, 0),

@@ -171,8 +171,7 @@ GRID = MeshSpec.parse("row2_column2").abstract("auto")
 ROWS = Family(symbols={"n": 1, "w": 1}, args={"x": Shaped(("4*n", "w"))})
 SQUARES = Family(symbols={"n": 1, "w": 1}, args={"x": Shaped(("4*n", "4*w"))})
 TABLE = Family(
-    symbols={"n": 1, "w": 1, "m": 1},
-    args={"x": Shaped(("4*n", "w")), "ids": Shaped(("m",), "int32", "4*n")},
+    symbols={"n": 1, "w": 1, "m": 1}, args={"x": Shaped(("4*n", "w")), "ids": Shaped(("m",), "int32", "4*n")}
 )
 
 

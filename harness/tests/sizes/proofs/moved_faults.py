@@ -175,10 +175,7 @@ MOVED = (
         lambda x: x[-1],
         _last_by_cond,
         ROWS,
-        {
-            "the last but one": lambda x: _last_by_cond(x, other=True),
-            "the first": lambda x: _last_by_cond(x[::-1]),
-        },
+        {"the last but one": lambda x: _last_by_cond(x, other=True), "the first": lambda x: _last_by_cond(x[::-1])},
     ),
     Honest(
         "by experts",

@@ -115,10 +115,7 @@ ACTIVATIONS = (
         _normed,
         lambda x: _normed(x, by_hand=True),
         ROWS,
-        {
-            "one less": lambda x: _normed(x, 1),
-            "by hand, one less": lambda x: _normed(x, 1, by_hand=True),
-        },
+        {"one less": lambda x: _normed(x, 1), "by hand, one less": lambda x: _normed(x, 1, by_hand=True)},
     ),
     Honest(
         "variance of a sample",

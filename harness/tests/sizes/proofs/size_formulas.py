@@ -215,9 +215,6 @@ FORMULAS = (
         lambda x: jnp.cumsum(x),
         lambda x: lax.scan(lambda total, row: (total + row, total + row), 0.0, x)[1] + 0 * x,
         LINE,
-        {
-            "exclusive": lambda x: jnp.cumsum(x) - x,
-            "from the end": lambda x: lax.cumsum(x, reverse=True),
-        },
+        {"exclusive": lambda x: jnp.cumsum(x) - x, "from the end": lambda x: lax.cumsum(x, reverse=True)},
     ),
 )

@@ -166,18 +166,10 @@ def test_a_part_says_what_it_shows_in_declared_symbols() -> None:
     assert isinstance(part.constants["n"], Polynomial)
 
 
-def _in_two(x: jax.Array) -> jax.Array:
-    return x if x.shape[0] % 2 else jnp.concatenate(jnp.split(x, 2))
-
-
-def _by_hand(x: jax.Array) -> jax.Array:
-    return jnp.concatenate([x[:1], x[1:]]) if x.shape[0] > 100 else x[::-1][::-1]
-
-
 RIGHT: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "even and odd": _in_two,
+    "even and odd": lambda x: x if x.shape[0] % 2 else jnp.concatenate(jnp.split(x, 2)),
     "of three": lambda x: x.reshape(3, -1).reshape(-1) if x.shape[0] % 3 == 0 else x,
-    "long and short": _by_hand,
+    "long and short": lambda x: jnp.concatenate([x[:1], x[1:]]) if x.shape[0] > 100 else x[::-1][::-1],
     "a few": lambda x: x[::-1][::-1] if x.shape[0] < 4 else x,
     "many": lambda x: x[::-1][::-1] if x.shape[0] <= 1000 else x,
     "a quotient": lambda x: x[::-1][::-1] if x.shape[0] // 4 == 5 else x,

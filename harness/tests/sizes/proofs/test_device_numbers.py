@@ -235,9 +235,6 @@ def test_programs_that_only_ask_are_proved_once(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
 
-    def plain(x: jax.Array) -> jax.Array:
-        return x[::-1]
-
     def asks(x: jax.Array, wrong_at: int = 0) -> jax.Array:
         devices = jax.sharding.get_abstract_mesh().shape.get("context", 1)
         if x.shape[0] % devices:
@@ -247,7 +244,7 @@ def test_programs_that_only_ask_are_proved_once(monkeypatch: pytest.MonkeyPatch)
     def pair(side: Any) -> Pair:
         return Pair(
             name="turned",
-            reference=plain,
+            reference=lambda x: x[::-1],
             variants={"asks": side},
             args={"x": Arg(shape=("rows", "width"), spec=("context",))},
             cases=(Case(id="small", sizes={"rows": 8, "width": 2}, symbols={"rows": "context*part"}),),

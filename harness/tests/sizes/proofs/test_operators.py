@@ -73,10 +73,7 @@ SEEN: dict[str, Condition] = {
     "NumPy": lambda n: np.array_equal(np.array([n]), np.array([16])),
     "a session": _of_a_session("n == 16"),
 }
-NOT_SEEN: dict[str, Condition] = {
-    "the object": lambda n: n is SIXTEEN,
-    "type": lambda n: type(n) is int and n == 16,
-}
+NOT_SEEN: dict[str, Condition] = {"the object": lambda n: n is SIXTEEN, "type": lambda n: type(n) is int and n == 16}
 
 
 def _flipped_if(condition: Condition) -> Callable[[jax.Array], jax.Array]:

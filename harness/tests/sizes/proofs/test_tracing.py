@@ -34,14 +34,10 @@ def _flipped(x: jax.Array, right_up_to: int) -> jax.Array:
     return result
 
 
-def by_size(x: jax.Array) -> jax.Array:
-    return x[::-1] if jax.typeof(x).sharding.mesh.size <= 4 else x
-
-
 SIDES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "right": lambda x: _flipped(x, 64),
     "wrong from five on": lambda x: _flipped(x, 4),
-    "by size": by_size,
+    "by size": lambda x: x[::-1] if jax.typeof(x).sharding.mesh.size <= 4 else x,
 }
 
 
