@@ -1,22 +1,36 @@
 """Training the full model: healthy runs stay inside the envelope, planted defects are named with step and leaf."""
 
+import dataclasses
 import functools
+import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from samebits.cluster.process_group import Board, ProcessGroup
+from samebits.errors import CouldNotRun, RequestError
 from samebits.host import environment
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.domain import Domain
 from samebits.schema.model import Config, Defect, Matrix, Model
-from samebits.train.compare import Pairing, judge_runs
+from samebits.schema.pair import Pair
+from samebits.train import matrix
+from samebits.train.compare import Pairing, compare_beside, judge_runs
 from samebits.train.detection import GATES
 from samebits.train.distance import loss_ulps
-from samebits.train.envelope import distances
+from samebits.train.envelope import Envelope, distances
 from samebits.train.matrix import MatrixResult, run_matrix
+from samebits.train.parts import SAME_RUN, expected_verdict, promises_bits
+from samebits.train.record import RunRecord, step_record
 from samebits.train.request import load_model
 from samebits.train.trainer import Trainer, pool
 from tests.support.defective_model import detected_here, run_defect
+from tests.support.foreign import AXES, write_pair
 from tests.support.invoke import REPOSITORY
+from tests.support.toys import toy
 
 environment.prepare()
 
@@ -245,3 +259,157 @@ def test_the_full_gate_sees_ten_of_ten_without_a_false_alarm() -> None:
     assert (GATES[-1], table.false_alarms[-1]) == ("samebits", 0)
     # What makes the table worth printing: the gates that see as much of one row flag every honest change of it too.
     assert all(alarms > 0 for alarms in table.false_alarms[1:4])
+
+
+# What two training runs with different sides must give: equal bits exactly where the contracts promise them.
+RUN = Config(name="run", mesh="data2")
+ROUNDING = Contract(lowest="rounding", reason="sums in another order")
+
+
+def flip(x: Any, *, factor: float = 2.0) -> Any:
+    return x[::-1]
+
+
+def flip_by_index(x: Any, *, factor: float = 2.0) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.flip(x, 0)
+
+
+def total(x: Any, *, factor: float = 2.0) -> Any:
+    return (x * x).sum(1)
+
+
+def total_backwards(x: Any, *, factor: float = 2.0) -> Any:
+    return (x * x)[:, ::-1].sum(1)
+
+
+def outputs(x: Any, *, factor: float = 2.0) -> Any:
+    return {"moved": x[::-1], "total": x.sum(1)}
+
+
+MOVING = dataclasses.replace(toy(flip, other=flip_by_index), meshes=("data2", "data4"))
+COMPUTING = dataclasses.replace(toy(total, other=total_backwards), meshes=("data2", "data4"))
+LEAVES = toy(outputs, other=lambda x, *, factor=2.0: outputs(x))
+BY_LEAF = (Contract(leaf="out?'moved'?", direction="forward"), Contract(leaf="out?'total'?", direction="forward"))
+
+PROMISED: dict[str, Pair] = {
+    "proved": dataclasses.replace(COMPUTING, contracts=(Contract(lowest="proved"),)),
+    "nothing declared, data moves": MOVING,
+    "a lower contract that another overrules": dataclasses.replace(COMPUTING, contracts=(ROUNDING, Contract())),
+    "a lower contract on another mesh": dataclasses.replace(
+        COMPUTING, contracts=(Contract(), dataclasses.replace(ROUNDING, mesh="data4"))
+    ),
+    "a lower contract of another side": dataclasses.replace(
+        COMPUTING,
+        variants={"other": total_backwards, "third": total},
+        contracts=(Contract(), dataclasses.replace(ROUNDING, variant="third")),
+    ),
+    "finite inputs": dataclasses.replace(COMPUTING, contracts=(Contract(domain=Domain(finite=("x",))),)),
+    "every leaf by name": dataclasses.replace(LEAVES, contracts=BY_LEAF, gradients=False),
+}
+NOT_PROMISED: dict[str, Pair] = {
+    "rounding": dataclasses.replace(COMPUTING, contracts=(ROUNDING,)),
+    "nothing declared, floats are added": COMPUTING,
+    "declared forward only": dataclasses.replace(COMPUTING, contracts=(Contract(direction="forward"),)),
+    "rounding of the reference's own": dataclasses.replace(
+        MOVING, contracts=(Contract(), dataclasses.replace(ROUNDING, variant="flip"))
+    ),
+    "one of two leaves": dataclasses.replace(LEAVES, contracts=BY_LEAF[:1], gradients=False),
+    "a known difference": dataclasses.replace(MOVING, exemptions=(Exemption(reason="the last row is lost"),)),
+    "no -0.0": dataclasses.replace(MOVING, contracts=(Contract(domain=Domain(no_negative_zero=("x",))),)),
+}
+
+
+@pytest.mark.parametrize("what", [*PROMISED, *NOT_PROMISED])
+def test_bits_are_promised_where_the_contracts_promise_them(what: str) -> None:
+    pair = {**PROMISED, **NOT_PROMISED}[what]
+    assert promises_bits(pair, (pair.reference_name, "other"), RUN) == (what in PROMISED)
+
+
+def test_a_run_that_is_repeated_is_promised_its_bits(tmp_path: Path) -> None:
+    assert expected_verdict(RUN, RUN.having(name="again"), tmp_path) == ("bitwise", SAME_RUN)
+    assert expected_verdict(RUN, RUN.having(name="again", seed=1), tmp_path) == ("rounding", "another seed")
+
+
+@pytest.mark.parametrize(
+    ("optimized", "extra", "expected"),
+    [
+        ("def fast(x):\n    return 2 * x\n", 'contracts=(Contract(lowest="proved"),),', "bitwise"),
+        ("def fast(x):\n    return 2 * x * 1.0\n", "", "rounding"),
+    ],
+    ids=["proved", "none declared"],
+)
+def test_two_runs_are_held_to_it(tmp_path: Path, optimized: str, extra: str, expected: str) -> None:
+    """A contract of `proved` promises bits; none promises rounding of what computes."""
+    write_pair(tmp_path, "part", optimized=optimized, axes=AXES, extra=extra)
+    found = expected_verdict(RUN, RUN.having(name="other", choice={"part": "fast"}), tmp_path)
+    assert found == (expected, "contracts of all parts" if expected == "bitwise" else "contracts of part")
+
+
+# Runs beside those of another document: the same bits, within the envelope, outside it, or not comparable.
+ENVELOPE = Envelope(config="base", loss=[1, 2])
+
+
+def run(name: str, *losses: float) -> RunRecord:
+    steps = tuple(
+        step_record(number, {"loss": np.float32(loss), "perplexity": np.float32(2), "gradients": {}}, {})
+        for number, loss in enumerate(losses, 1)
+    )
+    return RunRecord(config=name, digest="d", mesh="data8", shard_mode="auto", choice={}, dtype="float32", steps=steps)
+
+
+def moved(loss: float, ulps: int) -> float:
+    value = np.float32(loss)
+    for _ in range(ulps):
+        value = np.nextafter(value, np.float32(np.inf))
+    return float(value)
+
+
+@pytest.mark.parametrize(
+    ("ulps", "verdict", "ok"), [(0, "bitwise", True), (3, "rounding", True), (9, "different", False)]
+)
+def test_which_it_is_is_said(ulps: int, verdict: str, ok: bool) -> None:
+    (pairing,) = compare_beside(
+        {"fsdp8": run("fsdp8", 1.5, moved(1.25, ulps))}, [run("fsdp8", 1.5, 1.25)], ENVELOPE, "one.json"
+    )
+    assert (pairing.a, pairing.b, pairing.verdict, pairing.ok) == ("fsdp8 of one.json", "fsdp8", verdict, ok)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ([], "--beside one.json: has no run 'fsdp8'; it must be of the same matrix"),
+        ([run("fsdp8", 1.5)], "--beside one.json: run 'fsdp8' has 1 steps of configuration d; here it has 2 of d"),
+        (
+            [replace(run("fsdp8", 1.5, 1.25), digest="e")],
+            "--beside one.json: run 'fsdp8' has 2 steps of configuration e; here it has 2 of d",
+        ),
+    ],
+)
+def test_another_matrix_is_rejected(others: list[RunRecord], message: str) -> None:
+    with pytest.raises(RequestError) as error:
+        compare_beside({"fsdp8": run("fsdp8", 1.5, 1.25)}, others, ENVELOPE, "one.json")
+    assert str(error.value) == message
+
+
+def test_other_bits_in_another_process_are_no_run() -> None:
+    """Also where each process has the mesh to itself, and no exchange compares what they compute."""
+    board = Board(2)
+    groups = [ProcessGroup(number, 2, board, 60) for number in range(2)]
+    for other, same in ((1.25, True), (moved(1.25, 1), False)):
+        errors: list[str] = []
+
+        def hold(number: int, loss: float, errors: list[str] = errors) -> None:
+            try:
+                vars(matrix)["_require_same_bits"](groups[number], run("fsdp8", 1.5, loss))
+            except CouldNotRun as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=hold, args=(1, other))
+        thread.start()
+        hold(0, 1.25)
+        thread.join(60)
+        assert errors == ([] if same else ["process 1 comes to other bits than process 0"] * 2)
+    for group in groups:
+        group.close()

@@ -20,10 +20,11 @@ from samebits.interpret.field_proof.result import ENOUGH
 from samebits.report.prove_model import first_not_proved
 from samebits.schema.meshes import Mode
 from samebits.schema.model import Config, Defect
-from samebits.train.prove_request import StepLeaf
+from samebits.train.prove_request import ProveRequest, StepLeaf, replay_words, steps
 from samebits.train.prove_step import StepProver, _leaf
 from samebits.train.request import load_model
 from tests.support.invoke import REPOSITORY, samebits
+from tests.support.toy_model import toy
 
 QUICK = ("RMSNorm epsilon 1e-2", "router weights reversed")
 PLANTED = Defect(
@@ -190,3 +191,33 @@ def test_a_wrong_request_is_one_line(words: tuple[str, ...], said: str) -> None:
     ended = samebits("prove", *words)
     assert ended.code == 2
     assert len(ended.lines) == 1 and said in ended.err, ended.err
+
+
+# Which training steps `samebits prove model` proves, and the options that select one of them again.
+REQUESTS = (
+    ProveRequest(),
+    ProveRequest(config="alone", shard_modes=("auto", "explicit")),
+    ProveRequest(config="toy/two"),
+    ProveRequest(matrix="toy"),
+)
+
+
+@pytest.mark.parametrize("request_made", REQUESTS, ids=["default", "modes", "run of a matrix", "matrix"])
+def test_every_step_is_selected_again_by_its_words(request_made: ProveRequest, tmp_path: Path) -> None:
+    model = toy(tmp_path)
+    for config, defect in steps(model, request_made):
+        words = replay_words(model, request_made, config, defect)
+        options = dict(zip(words[::2], words[1::2], strict=True))
+        again = ProveRequest(
+            config=options["--config"],
+            meshes=tuple(options[name] for name in ("--mesh",) if name in options),
+            shard_modes=tuple(options[name] for name in ("--shard-mode",) if name in options),
+        )
+        assert steps(model, again) == [(config, defect)]
+
+
+def test_choices_are_repeated(tmp_path: Path) -> None:
+    model = toy(tmp_path)
+    ((config, _),) = steps(model, ProveRequest(config="alone"))
+    words = replay_words(model, ProveRequest(config="alone", choices=("moe=ring", "norm=fast")), config, None)
+    assert words[-4:] == ["--choice", "moe=ring", "--choice", "norm=fast"]

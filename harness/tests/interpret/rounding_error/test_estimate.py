@@ -24,7 +24,7 @@ from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error import domain, rules, step_bounds
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.rules import RULES, RuleOperands
-from samebits.interpret.rounding_error.value import BoundedValue, exactly
+from samebits.interpret.rounding_error.value import BoundedValue, exactly, lifted
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import cotangent, differentiable, records
 from samebits.programs.program_cache import Programs
@@ -315,3 +315,30 @@ def test_what_the_pairs_compute_lies_inside(name: str, case: str, dtype: str, di
         computed = jax.tree.leaves(sides.programs.start(program).result()(*call))
         assert worst_use(list(zip(computed, interpreted(program.traced.jaxpr, *call)[0], strict=True))) <= 1, side
     sides.programs.close()
+
+
+# A number with bounds names the operation with the largest error of its own.
+X = np.linspace(0.1, 1, 16, dtype=np.float32)
+
+
+def cut(x: Any) -> Any:
+    return x.astype(jnp.bfloat16).astype(jnp.float32)
+
+
+def product(x: Any) -> Any:
+    """The cast loses 2^-9, the sum of 16 terms 2^-20, and their product 2^-24."""
+    return cut(x) * jnp.sum(x)
+
+
+def exchanged(x: Any) -> Any:
+    return jnp.sum(x) * cut(x)
+
+
+@pytest.mark.parametrize("function", [product, exchanged])
+def test_the_largest_of_several_errors_is_named(function: Callable[[Any], Any]) -> None:
+    (found,) = Interpreter(RoundingDomain("cpu"), "cpu")(jax.make_jaxpr(function)(X), lifted(X))
+    assert found.loses_most is not None and found.loses_most.startswith("convert_element_type[bfloat16] at "), found
+
+
+def test_where_nothing_rounds_nothing_is_named() -> None:
+    assert exactly(X).loses_most is None
