@@ -198,9 +198,10 @@ def bisect_config(request: ConfigRequest, session: Session) -> SearchFinding:
     root = request.root or default_root()
     model, config, against, defect = selected(request)
     MeshSpec.parse(config.mesh).require(device_count())
-    threads = pool()
-    judge = ConfigJudge(model=model, against=against, defect=defect, root=root, steps=request.steps, threads=threads)
-    try:
+    with pool() as threads:
+        judge = ConfigJudge(
+            model=model, against=against, defect=defect, root=root, steps=request.steps, threads=threads
+        )
         trials = session.trials(
             "mesh",
             judge,
@@ -219,8 +220,6 @@ def bisect_config(request: ConfigRequest, session: Session) -> SearchFinding:
         search = _Search(model=model, trials=trials, most=request.most)
         smallest_config = config if request.only else search.run(config)
         return _finding(request, search, smallest_config)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(kw_only=True, slots=True)

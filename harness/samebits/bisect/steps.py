@@ -57,8 +57,7 @@ class _Runs:
         trainings = Trainings(sides.model, sides.root, sides.good, self.steps)
         trainings.restart_steps = tuple(range(1, self.steps + 1))
         recorded, base, envelope = trainings.base()
-        threads = pool()
-        try:
+        with pool() as threads:
             trainer = Trainer(sides.model, sides.bad, sides.root, threads, sides.defect)
             run = trainer.run(self.steps)
             again = first_parting(run.run, trainer.run(self.steps).run)
@@ -82,8 +81,6 @@ class _Runs:
                 limit = envelope.perplexity_bound(number, good_loss)
                 distances.append(BoundedDistance(number, "perplexity", far, limit))
                 self.distances[number] = in_order(distances)
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
         self.parted = first_parting(recorded.run, run.run)
         self.promised, _ = expected_verdict(sides.good, sides.bad, sides.root)
 

@@ -37,32 +37,27 @@ class Trainings:
             SamebitsError: it cannot be run, or is not reproducible.
         """
         if self._base is None:
-            threads = pool()
-            try:
+            with pool() as threads:
                 alone = None
                 if MeshSpec.parse(self.good.mesh).devices > 1:
                     alone = Trainer(self.model, one_device(self.good), self.root, threads)
                 trainer = Trainer(self.model, self.good, self.root, threads)
                 recorded = trainer.run(self.steps, self.restart_steps)
                 envelope, base = measure(trainer, recorded, self.steps, alone)
-            finally:
-                threads.shutdown(wait=False, cancel_futures=True)
             self._base = recorded, base, envelope
         return self._base
 
     def judge(self, config: Config, defect: Defect | None = None) -> Judgement:
         """Judge one training: it fails at the first step and array beyond its bound."""
         recorded, base, envelope = self.base()
-        threads = pool()
         try:
-            trainer = Trainer(self.model, config, self.root, threads, defect)
-            run = trainer.run(self.steps).run
-            states = {step: state for step, state in recorded.states.items() if step <= self.steps}
-            apart = forced(trainer, states)
+            with pool() as threads:
+                trainer = Trainer(self.model, config, self.root, threads, defect)
+                run = trainer.run(self.steps).run
+                states = {step: state for step, state in recorded.states.items() if step <= self.steps}
+                apart = forced(trainer, states)
         except SamebitsError as error:
             return untestable(str(error))
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
         good = replace(recorded.run, steps=recorded.run.steps[: self.steps])
         moved = bounded(good, run, distances({step: base[step] for step in states}, apart), envelope)
         return judge_training(good, run, moved)

@@ -279,11 +279,8 @@ class MatrixRuns:
         """Give a compiled trainer, with a defect where one is planted; the threads that compile end with the block."""
         from samebits.train.trainer import Trainer, pool
 
-        threads = pool()
-        try:
+        with pool() as threads:
             yield Trainer(self.model, config, self.root, threads, defect)
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
 
     def _narrow(self, name: str) -> Iterator[str | TrainedRun]:
         yield "compiling and running it"

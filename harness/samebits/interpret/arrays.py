@@ -116,14 +116,6 @@ def _div(step: Step, x: Array, y: Array) -> Any:
     return np.where(y == 0, -1, (x // safe + up).astype(np.int64))
 
 
-def _rem(step: Step, x: Array, y: Array) -> Any:
-    return np.fmod(x, y) if step.output.is_float else np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y)))
-
-
-def _integer_pow(step: Step, x: Array) -> Any:
-    return np.power(x, step.params["y"]) if step.params["y"] >= 0 else 1 / np.power(x, -step.params["y"])
-
-
 def _round(step: Step, x: Array) -> Any:
     away = step.params["rounding_method"].name == "AWAY_FROM_ZERO"
     return np.copysign(np.floor(np.abs(x) + 0.5), x) if away else np.round(x)
@@ -201,14 +193,6 @@ def _bitcast(step: Step, x: Array) -> Any:
     return by_jax(step, x)
 
 
-def _logistic(x: Array) -> Any:
-    return np.where(x >= 0, 1 / (1 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))))
-
-
-def _not(x: Array) -> Any:
-    return np.logical_not(x) if x.dtype.kind == "b" else np.invert(x)
-
-
 _BINARY: dict[str, Any] = {
     "add": np.add,
     "add_any": np.add,
@@ -248,9 +232,9 @@ _UNARY: dict[str, Any] = {
     "is_finite": np.isfinite,
     "log": np.log,
     "log1p": np.log1p,
-    "logistic": _logistic,
+    "logistic": lambda x: np.where(x >= 0, 1 / (1 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x)))),
     "neg": np.negative,
-    "not": _not,
+    "not": lambda x: np.logical_not(x) if x.dtype.kind == "b" else np.invert(x),
     "one_minus_square": lambda x: (1 + x) * (1 - x),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sign": np.sign,
@@ -272,7 +256,9 @@ ARITHMETIC: dict[str, Rule] = {
     "cumsum": running(np.cumsum),
     "div": _div,
     "dot_general": _dot_general,
-    "integer_pow": _integer_pow,
+    "integer_pow": lambda step, x: (
+        np.power(x, step.params["y"]) if step.params["y"] >= 0 else 1 / np.power(x, -step.params["y"])
+    ),
     "iota": _iota,
     "reduce_and": _reduce(np.bitwise_and.reduce),
     "reduce_or": _reduce(np.bitwise_or.reduce),
@@ -280,7 +266,9 @@ ARITHMETIC: dict[str, Rule] = {
     "reduce_prod": _reduce(np.prod),
     "reduce_sum": _reduce(np.sum),
     "reduce_xor": _reduce(np.bitwise_xor.reduce),
-    "rem": _rem,
+    "rem": lambda step, x, y: (
+        np.fmod(x, y) if step.output.is_float else np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y)))
+    ),
     "round": _round,
     "scatter-add": _scatter_add,
     "shift_left": _shift(left=True),

@@ -342,10 +342,6 @@ def _neg(step: Step, x: IndependenceState) -> IndependenceState:
     return replace(x, value=-x.value)
 
 
-def _abs(step: Step, x: IndependenceState) -> IndependenceState:
-    return replace(x, value=np.abs(x.value))
-
-
 def _extreme(sign: int) -> Callable[..., IndependenceState]:
     def rule(step: Step, first: IndependenceState, second: IndependenceState) -> IndependenceState:
         first, second = _spread(step, first, second)
@@ -356,10 +352,6 @@ def _extreme(sign: int) -> Callable[..., IndependenceState]:
         return either(bad, lost(result.value, why), result)
 
     return rule
-
-
-def _clamp(step: Step, low: IndependenceState, x: IndependenceState, high: IndependenceState) -> IndependenceState:
-    return _extreme(-1)(step, _extreme(1)(step, x, low), high)
 
 
 def _to_integer(step: Step, x: IndependenceState) -> IndependenceState:
@@ -503,11 +495,11 @@ def dot_general(step: Step, left: IndependenceState, right: IndependenceState) -
 
 
 RULES: dict[str, Callable[..., Any]] = {
-    "abs": _abs,
+    "abs": lambda step, x: replace(x, value=np.abs(x.value)),
     "add": _add,
     "add_any": _add,
     "ceil": _to_integer,
-    "clamp": _clamp,
+    "clamp": lambda step, low, x, high: _extreme(-1)(step, _extreme(1)(step, x, low), high),
     "convert_element_type": _convert,
     "cumsum": cumsum,
     "div": _div,

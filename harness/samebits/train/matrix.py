@@ -102,8 +102,7 @@ def run_matrix(
         SamebitsError: the first run fails, so that there is nothing to compare with.
     """
     begin, result = time.perf_counter(), MatrixResult(matrix=matrix)
-    threads = pool()
-    try:
+    with pool() as threads:
         first = matrix.runs[0]
         for config in matrix.runs:
             model.check(config)
@@ -137,8 +136,6 @@ def run_matrix(
                 result.runs.pop(config.name, None)
                 result.problems.append(_problem(config, error))
         _compare(result, root)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
     result.clusters = clusters([recorded.run for recorded in result.runs.values()])
     result.seconds = time.perf_counter() - begin
     return result

@@ -173,9 +173,14 @@ class Trainer:
         )
 
 
+class _Compiling(ThreadPoolExecutor):
+    def __exit__(self, *raised: object) -> None:
+        self.shutdown(wait=False, cancel_futures=True)
+
+
 def pool() -> ThreadPoolExecutor:
-    """Return a pool of compiling threads, one per processor."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="compile")
+    """Return a pool of compiling threads, one per processor; leaving its block waits for none of them."""
+    return _Compiling(os.cpu_count() or 1, thread_name_prefix="compile")
 
 
 _NAMED_AXES = ("axes", "axis_name")

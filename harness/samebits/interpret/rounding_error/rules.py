@@ -211,10 +211,6 @@ def _logistic_slope(x: Array, e: Array) -> Any:
     return small / (1 + small) ** 2
 
 
-def _cbrt(x: Array, e: Array, y: Array) -> Any:
-    return np.minimum(np.cbrt(4 * e), np.divide(e, 3 * np.cbrt(_nearest(x, e)) ** 2))
-
-
 def _tan(x: Array, e: Array, y: Array) -> Any:
     turned = np.where(e < np.pi / 2, np.tan(e), np.inf)
     left = 1 - np.abs(y) * turned
@@ -229,7 +225,7 @@ MOVED: dict[str, Callable[[Array, Array, Array], Any]] = {
     **dict.fromkeys(("abs", "neg"), lambda x, e, y: e),
     **dict.fromkeys(("acos", "asin"), _arc),
     "atan": _bounded(lambda x, e: 1 / (1 + _nearest(x, e) ** 2), np.pi),
-    "cbrt": _cbrt,
+    "cbrt": lambda x, e, y: np.minimum(np.cbrt(4 * e), np.divide(e, 3 * np.cbrt(_nearest(x, e)) ** 2)),
     "cos": _bounded(lambda x, e: np.minimum(np.abs(np.sin(x)) + e, 1), 2),
     "cosh": lambda x, e, y: np.sinh(np.abs(x) + e) * e,
     **dict.fromkeys(("erf", "erfc"), _bounded(lambda x, e: 2 / np.sqrt(np.pi) * np.exp(-(_nearest(x, e) ** 2)), 2)),

@@ -413,10 +413,6 @@ def _larger(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formu
     return ring.function(kind, *sorted(operands, key=str))
 
 
-def _exponential_less_one(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
-    return ring.subtract(ring.exponential(operands[0]), number(1))
-
-
 def _logistic(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     falling = ring.exponential(ring.scaled(operands[0], -1))
     return ring.power(ring.add(number(1), falling), Fraction(-1))
@@ -448,7 +444,7 @@ LAWS: dict[str, Law] = {
     "erf": _error_function,
     "erfc": lambda ring, text, x: ring.subtract(number(1), _error_function(ring, text, x)),
     "exp": lambda ring, _, x: ring.exponential(x[0]),
-    "expm1": _exponential_less_one,
+    "expm1": lambda ring, operation, operands: ring.subtract(ring.exponential(operands[0]), number(1)),
     "integer_pow": lambda ring, text, x: ring.power(x[0], _parameter(text, "y")),
     "log": lambda ring, _, x: logarithm(ring, x[0]),
     "log1p": lambda ring, _, x: logarithm(ring, ring.add(number(1), x[0])),

@@ -80,10 +80,6 @@ def _on(demand: Demand, names: Sequence[str], number: Polynomial) -> Devices:
     return devices
 
 
-def _axis_index(demand: Demand) -> list[MapPiece]:
-    return [MapPiece((), Integer(group(demand, names_in_parameter(demand.params["axis_name"]))[0]))]
-
-
 def _ppermute(demand: Demand) -> list[MapPiece]:
     names = names_in_parameter(demand.params["axis_name"])
     number, count = group(demand, names)
@@ -181,7 +177,9 @@ COLLECTIVES: dict[str, Rule] = {
     "all_gather": _all_gather,
     "all_gather_invariant": _all_gather,
     "all_to_all": _all_to_all,
-    "axis_index": _axis_index,
+    "axis_index": lambda demand: [
+        MapPiece((), Integer(group(demand, names_in_parameter(demand.params["axis_name"]))[0]))
+    ],
     "pbroadcast": lambda demand: demand.operand(demand.number, demand.index),
     "pmax": _extreme("max"),
     "pmin": _extreme("min"),

@@ -178,10 +178,6 @@ def _logic(function: Callable[[int, int], int]) -> Operation:
     return logic
 
 
-def _not(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
-    return [((), 1 - values[0] if demand.output_dtype.kind == "b" else -values[0] - 1)]
-
-
 OPERATIONS: dict[str, Operation] = {
     "abs": _absolute,
     "add": _plain(lambda a, b: a + b),
@@ -194,7 +190,7 @@ OPERATIONS: dict[str, Operation] = {
     "min": _extreme(False),
     "mul": _plain(lambda a, b: a * b),
     "neg": _plain(lambda a: -a),
-    "not": _not,
+    "not": lambda demand, values, facts: [((), 1 - values[0] if demand.output_dtype.kind == "b" else -values[0] - 1)],
     "or": _logic(lambda a, b: a | b),
     "rem": _divided(True),
     "sign": _sign,

@@ -204,46 +204,18 @@ def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
     return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
 
 
-def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """Yield all differences from the recorded bits, by step, and within a step in the order of computation."""
-    for old, new in zip(golden.steps, today, strict=False):
-        for name in ("loss", "perplexity"):
-            a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
-            if a != b:
-                yield GoldenChange(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)))
-        named = False
-        for leaf in _leaves(old, new):
-            if leaf not in old.leaves or leaf not in new.leaves:
-                named = True
-                yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
-            elif old.leaves[leaf] != new.leaves[leaf]:
-                named = True
-                yield GoldenChange(old.step, leaf, None, relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2))
-        for kind, norm in _NORMS:
-            a, b = getattr(old, norm), getattr(new, norm)
-            if a != b and not named:
-                named = True
-                yield GoldenChange(old.step, ALL[kind], None, relative_change(float.fromhex(a), float.fromhex(b)))
-        if old.all_leaves != new.all_leaves and not named:
-            yield GoldenChange(old.step, "an array", None, None)
-    yield from _lengths(golden, today)
+def changes(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool = True) -> Iterator[GoldenChange]:
+    """Yield what differs from the recorded run, by step, and within a step in the order of computation.
 
-
-def _lengths(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """Yield the first step that only one of the runs has."""
-    if len(golden.steps) != len(today):
-        yield GoldenChange(min(len(golden.steps), len(today)) + 1, LENGTH, None, None)
-
-
-def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """Yield all differences beyond the recorded evidence, in order."""
+    Args:
+        exact: every other bit counts; else what is beyond the recorded evidence.
+    """
     evidence = golden.evidence
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
-            bound = getattr(evidence, f"{name}_bound")[old.step - 1]
-            far = ulps(a, b)
-            if name == "perplexity":  # beyond what the loss moved it, which has a bound of its own
+            far, bound = ulps(a, b), 0 if exact else getattr(evidence, f"{name}_bound")[old.step - 1]
+            if name == "perplexity" and not exact:  # beyond what the loss moved it, which has a bound of its own
                 far = perplexity_distance(old.loss, old.perplexity, new.loss, new.perplexity)
             change = GoldenChange(old.step, name, far, relative_change(float.fromhex(a), float.fromhex(b)), bound)
             if change.beyond:
@@ -254,20 +226,27 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
                 named = True
                 yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
                 continue
-            of_kind = float.fromhex(old.grad_norm if leaf.startswith("gradient/") else old.param_norm)
-            apart = norm_change(old.leaves[leaf].l2, new.leaves[leaf].l2, of_kind)
-            change = GoldenChange(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
-            if change.beyond:
+            then, now = old.leaves[leaf], new.leaves[leaf]
+            change = GoldenChange(old.step, leaf, None, relative_change(then.l2, now.l2))
+            if not exact:
+                of_kind = float.fromhex(old.grad_norm if leaf.startswith("gradient/") else old.param_norm)
+                apart = norm_change(then.l2, now.l2, of_kind)
+                change = GoldenChange(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
+            if then != now if exact else change.beyond:
                 named = True
                 yield change
         # Arrays are recorded of some steps, and the norms of all of them of every step.
         for kind, norm in _NORMS:
-            apart = relative_change(float.fromhex(getattr(old, norm)), float.fromhex(getattr(new, norm)))
-            change = GoldenChange(old.step, ALL[kind], None, apart, norm_bound(golden, kind))
-            if change.beyond and not named:
+            a, b = getattr(old, norm), getattr(new, norm)
+            bound = 0.0 if exact else norm_bound(golden, kind)
+            change = GoldenChange(old.step, ALL[kind], None, relative_change(float.fromhex(a), float.fromhex(b)), bound)
+            if (a != b if exact else change.beyond) and not named:
                 named = True
                 yield change
-    yield from _lengths(golden, today)
+        if exact and old.all_leaves != new.all_leaves and not named:
+            yield GoldenChange(old.step, "an array", None, None)
+    if len(golden.steps) != len(today):
+        yield GoldenChange(min(len(golden.steps), len(today)) + 1, LENGTH, None, None)
 
 
 def norm_bound(golden: Golden, kind: str) -> float:
@@ -283,45 +262,47 @@ def norm_bound(golden: Golden, kind: str) -> float:
 def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
     """Compare a run with a golden."""
     today, exact = golden_steps(run), golden.environment_digest == here.digest()
-    arrays = first_changes(changes(golden, today) if exact else excesses(golden, today))
-    return replace(
-        _judged(golden, run, here),
+    far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)
+    machines, then = len(golden.evidence.seen), golden.environment
+    if exact:
+        held, place = f"same bits, {golden.window} steps, the recorded environment", " in the recorded environment"
+        place += ", where every bit must be the same"
+        if then.cpus != here.cpus:
+            place += f" (it had {then.cpus} processors, this one has {here.cpus})"
+    else:
+        unlike = then.unlike(here)
+        where = f"another environment ({', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''})"
+        where += "" if machines > 1 else "; evidence of one environment"
+        held = f"within the evidence, {far} of {golden.evidence.loss_bound[-1]} ulps, {where}"
+        place = f", beyond the evidence, in {where}"
+    beyond = list(changes(golden, today, exact=exact))
+    first, arrays = next(iter(beyond), None), first_changes(beyond)
+    checked = CheckedGolden(
+        name=golden.name,
+        status="same" if exact else "inside",
+        lane="exact" if exact else "evidence",
+        message=held,
+        max_ulp=far,
+        machines=machines,
         steps=curve(golden, today, exact=exact),
         changed=arrays[:MOST_ARRAYS],
         changed_count=len(arrays),
     )
-
-
-def _judged(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
-    """Return the verdict alone."""
-    today = golden_steps(run)
-    far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)
-    machines = len(golden.evidence.seen)
-    if golden.environment_digest == here.digest():
-        first = next(changes(golden, today), None)
-        if first is None:
-            text = f"same bits, {golden.window} steps, the recorded environment"
-            return CheckedGolden(
-                name=golden.name, status="same", lane="exact", message=text, max_ulp=0, machines=machines
-            )
-        if first.leaf == LENGTH:
-            return _changed(golden, "exact", first, _length_words(golden, today), far)
-        text = f"{_change_words(first)} in the recorded environment, where every bit must be the same"
-        if golden.environment.cpus != here.cpus:
-            text += f" (it had {golden.environment.cpus} processors, this one has {here.cpus})"
-        return _changed(golden, "exact", first, text, far)
-    unlike = golden.environment.unlike(here)
-    where = f"another environment ({', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''})"
-    known = "" if machines > 1 else "; evidence of one environment"
-    beyond = next(excesses(golden, today), None)
-    if beyond is None:
-        text = f"within the evidence, {far} of {golden.evidence.loss_bound[-1]} ulps, {where}{known}"
-        return CheckedGolden(
-            name=golden.name, status="inside", lane="evidence", message=text, max_ulp=far, machines=machines
-        )
-    if beyond.leaf == LENGTH:
-        return _changed(golden, "evidence", beyond, _length_words(golden, today), far)
-    return _changed(golden, "evidence", beyond, f"{_change_words(beyond)}, beyond the evidence, in {where}{known}", far)
+    if first is None:
+        return checked
+    text = f"{_change_words(first)}{place}"
+    if first.leaf == LENGTH:
+        text = f"today's run has {len(today)} steps, and the golden {len(golden.steps)}"
+    return replace(
+        checked,
+        status="changed",
+        message=text,
+        first_step=first.step,
+        first_leaf=first.leaf,
+        ulps=first.ulps,
+        relative=first.relative,
+        bound=first.bound,
+    )
 
 
 def other_configuration(golden: Golden, config: Config) -> str | None:
@@ -331,26 +312,6 @@ def other_configuration(golden: Golden, config: Config) -> str | None:
     then, now = golden.values, config_values(config)
     names = [name for name in sorted({*then, *now} - {"name"}) if then.get(name) != now.get(name)]
     return ", ".join(f"{name} {then.get(name)} -> {now.get(name)}" for name in names) or "config_digest"
-
-
-def _changed(golden: Golden, lane: Lane, first: GoldenChange, message: str, far: int) -> CheckedGolden:
-    return CheckedGolden(
-        name=golden.name,
-        status="changed",
-        lane=lane,
-        message=message,
-        first_step=first.step,
-        first_leaf=first.leaf,
-        ulps=first.ulps,
-        relative=first.relative,
-        bound=first.bound,
-        max_ulp=far,
-        machines=len(golden.evidence.seen),
-    )
-
-
-def _length_words(golden: Golden, today: tuple[GoldenStep, ...]) -> str:
-    return f"today's run has {len(today)} steps, and the golden {len(golden.steps)}"
 
 
 def _change_words(change: GoldenChange) -> str:

@@ -280,22 +280,19 @@ def trainers(
     session: GoldenSession, named_configs: Sequence[NamedConfig]
 ) -> Iterator[tuple[NamedConfig, Trainer | SamebitsError]]:
     """Yield trainers with compiled steps; the next one compiles while the current one runs."""
-    threads = pool()
+    with pool() as threads:
 
-    def start(named: NamedConfig) -> Trainer | SamebitsError:
-        try:
-            return Trainer(session.model, named.config, session.root, threads)
-        except SamebitsError as error:
-            return error
+        def start(named: NamedConfig) -> Trainer | SamebitsError:
+            try:
+                return Trainer(session.model, named.config, session.root, threads)
+            except SamebitsError as error:
+                return error
 
-    try:
         ahead = [start(named) for named in named_configs[:1]]
         for index, named in enumerate(named_configs):
             ahead += [start(after) for after in named_configs[index + 1 : index + 2]]
             session.say(f"{named.name} on {named.config.mesh}")
             yield named, ahead.pop(0)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _record(trainer: Trainer | SamebitsError, steps: int) -> RunRecord:
@@ -308,16 +305,14 @@ def _elsewhere(session: GoldenSession, config: Config) -> Trainer | None:
     """Return the same configuration on one device; None if it has only one already, or does not run on one."""
     if MeshSpec.parse(config.mesh).devices == 1:
         return None
-    threads = pool()
     try:
-        trainer = Trainer(session.model, one_device(config), session.root, threads)
-        trainer.compiled()
-        return trainer
+        with pool() as threads:
+            trainer = Trainer(session.model, one_device(config), session.root, threads)
+            trainer.compiled()
+            return trainer
     except SamebitsError as error:
         session.say(f"{config.name} does not run on one device ({error}); its evidence does without")
         return None
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _look_up(model: Model, named: NamedConfig, here: Environment) -> Golden | CheckedGolden:
