@@ -37,7 +37,7 @@ def align_pair(pair: Pair, request: PointRequest, replay: str) -> SearchFinding:
     Raises:
         RequestError: the pair has no such point or output.
     """
-    from samebits.check.traced_points import point_interpreter
+    from samebits.check.line_evidence import point_interpreter
 
     point = first_point(pair, request)
     where = f"{pair.name}/{point.variant}, case {point.case}, {point.dtype}, mesh {point.mesh}, {point.direction}"

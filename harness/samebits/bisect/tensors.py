@@ -353,7 +353,7 @@ def _run(
 
     from samebits.train.envelope import dithered
     from samebits.train.taps import Nesting, TapInterpreter, Tensor, tapped
-    from samebits.train.trace_step import trace_training_step
+    from samebits.train.trainer import trace_training_step
 
     nesting = Nesting()
 

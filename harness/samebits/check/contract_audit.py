@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from samebits.check.judge import SAME_PROGRAM
-from samebits.check.traced_points import PointInterpreter, point_interpreter
+from samebits.check.line_evidence import PointInterpreter, point_interpreter
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding, point_of, where

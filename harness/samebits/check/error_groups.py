@@ -28,7 +28,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.interpret.rounding_error.value import NarrowSum
+from samebits.interpret.rounding_error.step_bounds import NarrowSum
 from samebits.numerics.fills import fills
 
 # The arrays that are measured of one leaf on one input.

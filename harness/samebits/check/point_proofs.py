@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from samebits.check.execution import Execution, MovementProof, PendingPoint
@@ -29,6 +29,9 @@ from samebits.programs.program_cache import Program
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.assumption import words_of
 from samebits.schema.domain import RequiredFact
+
+if TYPE_CHECKING:
+    pass
 
 
 class PointProofs:

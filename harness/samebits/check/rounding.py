@@ -36,7 +36,7 @@ from samebits.check.error_groups import (
     without_constants,
 )
 from samebits.check.sequential_test import Accuracy, More, Ratios, accuracy_over, compare_accuracy, of_one_draw
-from samebits.interpret.rounding_error.value import Blame
+from samebits.interpret.rounding_error.step_bounds import Blame
 from samebits.schema.difference import Witness
 from samebits.schema.finding import Errors
 

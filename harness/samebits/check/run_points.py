@@ -116,8 +116,7 @@ def point_steps(
         return
     import jax
 
-    from samebits.check.shake import Shaker
-    from samebits.check.shake_options import accepted
+    from samebits.check.shake import Shaker, accepted
 
     shaker = Shaker(runner, accepted(jax.default_backend()).options)
     waiting: deque[tuple[_Judged, ShakenPoint | None]] = deque()

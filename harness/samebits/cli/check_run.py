@@ -14,8 +14,15 @@ from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
 from samebits.check.line_evidence import few_lines
-from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
-from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_options
+from samebits.check.shake import (
+    LEFT_OUT,
+    ShakeOption,
+    accepted,
+    flag_options,
+    outcomes_under,
+    with_shaken,
+    worth_shaking,
+)
 from samebits.cli.check import CheckOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import journal_head, journaled

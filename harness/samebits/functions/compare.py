@@ -301,8 +301,7 @@ def rerun() -> str:
 def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
     """Return the pair with gradients where there are any to compare, and notes about those left out."""
     from samebits.check.sites import TraceOrder
-    from samebits.programs.argument_writes import AFTER, touched
-    from samebits.programs.host_trees import named_leaves
+    from samebits.programs.host_trees import AFTER, named_leaves, touched
     from samebits.programs.sides import Site, TracedSides
 
     (case,), mesh = pair.cases[:1], pair_mesh(pair)

@@ -15,8 +15,7 @@ from samebits.errors import DeclarationError, NotCovered, NothingCompared, Reque
 from samebits.interpret import equation
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import FLAGS, LabelDomain
-from samebits.programs.argument_writes import AFTER, Watched, WithWrites, fresh, returned, touched
-from samebits.programs.host_trees import named_leaves
+from samebits.programs.host_trees import AFTER, Watched, WithWrites, fresh, named_leaves, returned, touched
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
 from samebits.schema.case import Case

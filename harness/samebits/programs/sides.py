@@ -18,10 +18,9 @@ from samebits.host.interrupts import Stop
 from samebits.interpret.interpreter import CALLS
 from samebits.interpret.literals import number
 from samebits.numerics import floats
-from samebits.programs.argument_writes import returned, touched
 from samebits.programs.asked import record
 from samebits.programs.captured_values import equations
-from samebits.programs.host_trees import inexact_leaves, named_leaves
+from samebits.programs.host_trees import inexact_leaves, named_leaves, returned, touched
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
 from samebits.programs.placement import cotangent_layout, device_number, partition, require_held, settled, sharding

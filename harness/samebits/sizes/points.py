@@ -34,8 +34,7 @@ from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.size_symbols import symbols_in, value_of
 from samebits.sizes.proofs.attempts import PairPoint
-from samebits.sizes.proofs.family_proof import SizesProof
-from samebits.sizes.proofs.pair_proof import PairProof, for_all
+from samebits.sizes.proofs.family_proof import PairProof, SizesProof, for_all
 from samebits.sizes.proofs.pair_sizes import PairSizes
 
 METHOD = "all sizes"

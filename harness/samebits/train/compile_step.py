@@ -29,7 +29,7 @@ def compile_step(model: Model, config: Config, root: Path, target: Target, cache
     """
     import jax
 
-    from samebits.train.trace_step import replicated, shardings, types
+    from samebits.train.trainer import replicated, shardings, types
 
     model.check(config)
     mesh = MeshSpec.parse(config.mesh)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from samebits.check.traced_points import PointInterpreter, point_interpreter
+from samebits.check.line_evidence import PointInterpreter, point_interpreter
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.environment import platform_of_results
 from samebits.programs.catalogue import Locator, load, suggest

@@ -25,7 +25,7 @@ from samebits.interpret.oracle import Oracle
 from samebits.programs.inputs import Array
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.prove_request import StepLeaf, Verdict, in_order, reference_step, step_head
-from samebits.train.trace_step import TracedStep, trace_training_step
+from samebits.train.trainer import TracedStep, trace_training_step
 
 WARM = 2
 """Steps taken before the one that is proved, so that no moment of the optimizer is zero everywhere."""

@@ -15,8 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 import samebits
 from samebits.bisect import smallest_program
-from samebits.bisect.program_text import program_text
-from samebits.bisect.smallest_program import SmallProgram, is_wrong, script, smaller_programs
+from samebits.bisect.smallest_program import SmallProgram, is_wrong, program_text, script, smaller_programs
 from samebits.compile.compiler import compile_lowered
 from samebits.compile.executed import RunnableProgram
 from samebits.compile.known_faults import KNOWN

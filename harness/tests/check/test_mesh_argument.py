@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
+from samebits.check.line_evidence import point_interpreter
 from samebits.check.prove_points import prove_points
-from samebits.check.traced_points import point_interpreter
 from samebits.errors import DeclarationError
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator

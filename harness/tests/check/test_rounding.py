@@ -11,7 +11,7 @@ import pytest
 from samebits.check.error_groups import WHOLE, ErrorRatio, LeafSample
 from samebits.check.rounding import IDENTITY, RoundingEvidence, gather_evidence
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.rounding_error.value import NO_SUM, NarrowSum
+from samebits.interpret.rounding_error.step_bounds import NO_SUM, NarrowSum
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy

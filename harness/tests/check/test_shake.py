@@ -8,16 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.check.shake import code_digest, object_files, outcomes_under, with_shaken
-from samebits.check.shake_options import (
+from samebits.check.shake import (
     LEFT_OUT,
     OPTIONS,
     TOGETHER,
     AcceptedOptions,
     ShakeOption,
+    code_digest,
     flag_options,
+    object_files,
+    outcomes_under,
     together,
     why_not,
+    with_shaken,
 )
 from samebits.numerics.difference_kinds import Kind
 from samebits.schema.contract import Contract
@@ -36,7 +39,7 @@ ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0
 
 def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: ShakeOption, **changes: Any) -> list[Finding]:
     """The results of a toy under these options alone."""
-    shake_options = importlib.import_module("samebits.check.shake_options")  # `samebits.check` itself is a function
+    shake_options = importlib.import_module("samebits.check.shake")  # `samebits.check` itself is a function
     monkeypatch.setattr(shake_options, "accepted", lambda platform: AcceptedOptions(options=options, refused=()))
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 

@@ -19,7 +19,7 @@ from samebits.check.verdict import judge_run
 from samebits.host import memory
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.value import exactly
+from samebits.interpret.rounding_error.step_bounds import exactly
 from samebits.programs.asked import recorded
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs

@@ -11,7 +11,7 @@ import pytest
 from jax.extend.core import Primitive
 from numpy.typing import NDArray
 
-from samebits.check.shake_options import ShakeOption, why_not
+from samebits.check.shake import ShakeOption, why_not
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle

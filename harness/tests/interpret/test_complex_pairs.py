@@ -18,7 +18,7 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import movement
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.value import exactly
+from samebits.interpret.rounding_error.step_bounds import exactly
 from tests.interpret.executed import answers, asked, check, compared
 
 Function = Callable[..., Any]

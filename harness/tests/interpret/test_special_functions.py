@@ -18,7 +18,7 @@ from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS, Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.rules import SPECIAL_RULES
-from samebits.interpret.rounding_error.value import exactly
+from samebits.interpret.rounding_error.step_bounds import exactly
 from tests.interpret.executed import answers, check
 
 Function = Callable[..., Any]

@@ -10,7 +10,7 @@ from flax import nnx
 
 import samebits
 from samebits import Adapt, Arg, Case, Pair
-from samebits.programs.argument_writes import Watched, WithWrites, returned, touched, writes_apart
+from samebits.programs.host_trees import Watched, WithWrites, returned, touched, writes_apart
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.meshes import MeshSpec

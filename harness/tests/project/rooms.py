@@ -62,7 +62,7 @@ THROUGH = {
         "sizes/places/integers",
         "sizes/places/movement",
     ),
-    "train/test_prove_step.py": ("cli/prove_model_run", "train/trace_step"),
+    "train/test_prove_step.py": ("cli/prove_model_run",),
     "train/test_trainer.py": ("cli/train", "cli/train_run"),
     "check/test_runner.py": ("prove/selftest",),
     "check/test_prove_points.py": ("prove/prover",),

@@ -9,7 +9,7 @@ import pytest
 from samebits import Arg, Case, MeshSpec, Pair
 from samebits.sizes.proofs import witnesses
 from samebits.sizes.proofs.attempts import PairPoint
-from samebits.sizes.proofs.pair_proof import PairProof
+from samebits.sizes.proofs.family_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes
 
 

@@ -163,7 +163,7 @@ def test_queries_are_seen_also_behind_caches(queries_of: Callable[[str, str], tu
             _platform()
             queries = queries_of(direction, side)
             assert {word for query in queries for word in query.asks} == asks
-            assert "test_side_queries.py:" in str(platform_of_process(queries, "tpu"))
+            assert "test_mesh_queries.py:" in str(platform_of_process(queries, "tpu"))
             assert platform_of_process(queries, "cpu") is None
             assert "the platform is cpu" in conditions_of(queries, "cpu")
     assert not queries_of("forward", "honest")

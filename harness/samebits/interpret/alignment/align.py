@@ -17,7 +17,6 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.host.blas_threads import one_blas_thread
-from samebits.interpret.alignment.executed import ExecutedNumbers
 from samebits.interpret.alignment.fingerprints import (
     Counterparts,
     Fingerprints,
@@ -35,14 +34,44 @@ from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import AbstractDomain, Value
-from samebits.interpret.equation import Type, frame_of
+from samebits.interpret.equation import Array, Step, Type, frame_of
 from samebits.interpret.field.domain import Field
 from samebits.interpret.inner_equations import equations, exponentials
 from samebits.interpret.interpreter import CALLS, Interpreter
+from samebits.interpret.jax_evaluation import execute
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
 from samebits.interpret.shard_map import added_axes
 from samebits.schema.line_difference import AlignedTensor, LineDifference
+
+
+# The domain of the numbers that a program computes, each in its own dtype, for what no other domain has rules for.
+class _AnyPrimitive(frozenset[str]):
+    """All primitives."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class ExecutedNumbers(Oracle):
+    """Runs every equation by itself; of replicas the first one counts."""
+
+    name = "executed"
+    keeps_constants = True
+    covers = _AnyPrimitive()
+
+    def lift(self, array: Array, kind: Type) -> Array:
+        """A constant as it is."""
+        return array
+
+    def apply(self, step: Step, values: Sequence[Array]) -> list[Any]:
+        """What jax computes."""
+        return execute(step, values)
+
+    def same(self, first: Array, second: Array) -> bool:
+        """All replicas count as equal."""
+        return True
+
 
 # An interpreter that records every value with the equation and the values that it was computed from.
 MOVED = frozenset(MOVES) | STILL

@@ -22,7 +22,7 @@ from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.estimate import estimate_errors, evaluate_with_bounds
-from samebits.interpret.rounding_error.value import BoundedValue, lifted
+from samebits.interpret.rounding_error.step_bounds import BoundedValue, lifted
 from samebits.interpret.source_constants import SourceConstant, computed_alone, narrow_alone
 
 _SHOWN = 3

@@ -23,8 +23,15 @@ from samebits.interpret.arrays import evaluate
 from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.rounding_error.rules import PASSES, RULES, extreme, flushed, format_of, likely, taken_as, worst
-from samebits.interpret.rounding_error.step_bounds import settle
-from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, blamed, lifted, longest_sum
+from samebits.interpret.rounding_error.step_bounds import (
+    Blame,
+    BoundedValue,
+    NarrowSum,
+    blamed,
+    lifted,
+    longest_sum,
+    settle,
+)
 from samebits.interpret.sorting import ORDERED
 from samebits.numerics import floats
 

@@ -20,8 +20,7 @@ from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.rules import taken_as
-from samebits.interpret.rounding_error.step_bounds import own_error
-from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, exactly, lifted
+from samebits.interpret.rounding_error.step_bounds import Blame, BoundedValue, NarrowSum, exactly, lifted, own_error
 from samebits.numerics import floats
 
 

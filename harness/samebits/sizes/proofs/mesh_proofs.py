@@ -20,8 +20,15 @@ from samebits.schema.meshes import MeshSpec
 from samebits.sizes.places.polynomial import Polynomial, of, variable
 from samebits.sizes.proofs.attempts import Attempt, PairPoint, attempts, expression, numbers_on
 from samebits.sizes.proofs.family import Family, SizeOf
-from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
-from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, tried_at_others, undecided
+from samebits.sizes.proofs.family_proof import (
+    PairProof,
+    SizesProof,
+    for_all,
+    proof_of,
+    prove_all_sizes,
+    tried_at_others,
+    undecided,
+)
 from samebits.sizes.proofs.tracing import Sides, traced
 from samebits.sizes.proofs.witnesses import denied, searched
 

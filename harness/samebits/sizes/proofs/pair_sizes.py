@@ -32,10 +32,18 @@ from samebits.sizes.proofs.attempts import (
     symbols_of,
 )
 from samebits.sizes.proofs.family import Family
-from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
+from samebits.sizes.proofs.family_proof import (
+    PairProof,
+    SizesProof,
+    for_all,
+    proof_of,
+    prove_all_sizes,
+    tried_at_others,
+    undecided,
+    with_kept,
+)
 from samebits.sizes.proofs.mesh_proofs import MeshProof, MeshProofs
 from samebits.sizes.proofs.number_forms import same_on_one_device
-from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, tried_at_others, undecided, with_kept
 from samebits.sizes.proofs.tracing import traced
 
 # For how many devices a proof on one mesh holds: the same point put to proof on other numbers of devices.

@@ -8,8 +8,7 @@ import numpy as np
 
 from samebits.hlo.as_jax import PartitionProgram
 from samebits.hlo.module import HloModule, parse_module
-from samebits.interpret.alignment.align import align
-from samebits.interpret.alignment.executed import ExecutedNumbers
+from samebits.interpret.alignment.align import ExecutedNumbers, align
 from samebits.interpret.alignment.instructions import InstructionAlignment
 from samebits.interpret.problem import Input, Question
 from samebits.schema.line_difference import LineDifference

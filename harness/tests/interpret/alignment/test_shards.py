@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from samebits.interpret.alignment import repairs
 from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.alignment.naming import MOST
-from samebits.interpret.alignment.shards import is_partial, layouts, summands
+from samebits.interpret.alignment.repairs import is_partial, layouts, summands
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.problem import Input, Question
 

@@ -24,7 +24,7 @@ from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error import domain, rules, step_bounds
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.rules import RULES, RuleOperands
-from samebits.interpret.rounding_error.value import BoundedValue, exactly, lifted
+from samebits.interpret.rounding_error.step_bounds import BoundedValue, exactly, lifted
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import cotangent, differentiable, records
 from samebits.programs.program_cache import Programs

@@ -14,7 +14,7 @@ from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.estimate import loses_most
 from samebits.interpret.rounding_error.rules import PASSES, precision_of, taken_as
-from samebits.interpret.rounding_error.value import lifted
+from samebits.interpret.rounding_error.step_bounds import lifted
 
 X = np.linspace(0.1, 1, 16, dtype=np.float32)
 

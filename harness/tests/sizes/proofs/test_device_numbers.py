@@ -17,9 +17,8 @@ from samebits.sizes.proofs import mesh_proofs, pair_sizes, witnesses
 from samebits.sizes.proofs import pair_sizes as device_numbers
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family import Family, Shaped
-from samebits.sizes.proofs.family_proof import prove_all_sizes
+from samebits.sizes.proofs.family_proof import PairProof, prove_all_sizes
 from samebits.sizes.proofs.mesh_proofs import known_by, values_in
-from samebits.sizes.proofs.pair_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes, few, in_order, strictest
 from samebits.sizes.proofs.tracing import traced
 from tests.sizes.proofs.device_faults import (

@@ -17,9 +17,8 @@ from samebits.prove.same_program import written
 from samebits.sizes.proofs import mesh_proofs
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family import Family, Shaped, SizeOf
-from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
+from samebits.sizes.proofs.family_proof import PairProof, SizesProof, prove_all_sizes
 from samebits.sizes.proofs.mesh_proofs import in_any_float, one_moved_dtype
-from samebits.sizes.proofs.pair_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes
 from tests.sizes.proofs.device_faults import RINGS, ring_pair
 from tests.sizes.proofs.moved_faults import MOVED, check_honest, check_numbers, check_refuted

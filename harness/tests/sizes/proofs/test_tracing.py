@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec
 from samebits import Arg, Case, MeshSpec, Pair
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family import Family, Shaped, SizeOf
-from samebits.sizes.proofs.pair_proof import PairProof
+from samebits.sizes.proofs.family_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes
 from samebits.sizes.proofs.tracing import OnMesh, jax_types, traced
 from tests.sizes.proofs.size_faults import ON_LINE
