@@ -157,7 +157,7 @@ def _moved_arrays(question: Question, places: Sequence[int]) -> Iterator[Other]:
             rows = values.astype(np.int64).reshape(-1, values.shape[-1] or 1) + step
             if all(fact.holds(rows) for fact in facts if fact.needed):
                 words = f"'{argument.name}' {'+' if step > 0 else '-'} {abs(step)}"
-                yield Other(_with(question, number, values + step), words, allowed=True, small=False)
+                yield Other(question.having({number: values + step}), words, allowed=True, small=False)
 
 
 def _reaching(question: Question, places: Sequence[int]) -> Iterator[Other]:
@@ -171,7 +171,7 @@ def _reaching(question: Question, places: Sequence[int]) -> Iterator[Other]:
             for value in (at + (wanted - begin) * step // way for wanted in places):
                 if value not in tried and low <= value <= high:
                     tried.add(value)
-                    other = _with(question, number, np.full_like(argument.values, value))
+                    other = question.having({number: np.full_like(argument.values, value)})
                     yield Other(other, f"'{argument.name}' = {value}", _is_inside(other), small=False)
 
 
@@ -182,7 +182,7 @@ def _ways(question: Question, number: int, at: int, high: int) -> list[tuple[int
         if at + step > high:
             break
         values = np.full_like(question.inputs[number].values, at + step)
-        after = _indices(_with(question, number, values))
+        after = _indices(question.having({number: values}))
         if before is None or after is None or before[0].shape != after[0].shape:
             break
         ways = {(int(a), step, int(b - a)) for a, b in zip(before[0], after[0], strict=True) if a != b}
@@ -240,10 +240,3 @@ class _IndexOracle(Oracle):
             axes = getattr(numbers, "start_index_map", None) or getattr(numbers, "scatter_dims_to_operand_dims", ())
         self.indices.append(np.asarray(value, np.int64).reshape(-1))
         self.lengths.append(np.resize(np.array([shape[axis] for axis in axes], np.int64), np.size(value)))
-
-
-def _with(question: Question, number: int, values: Any) -> Question:
-    """Return the question with other values of an input."""
-    inputs = list(question.inputs)
-    inputs[number] = replace(inputs[number], values=values.astype(inputs[number].values.dtype))
-    return replace(question, inputs=inputs)

@@ -135,6 +135,11 @@ class Step:
             return ""
         return f"{short(frame.file_name)}:{frame.line_num}" if frame.line_num else str(frame.file_name)
 
+    @property
+    def located(self) -> str:
+        """Its name, with its place where that is known."""
+        return f"{self.name} at {self.place}" if self.place else self.name
+
     def __str__(self) -> str:
         kinds = ", ".join(f"{'key' if t.is_key else t.dtype.name}{list(t.shape)}" for t in self.inputs)
         return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")

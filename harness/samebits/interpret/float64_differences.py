@@ -124,7 +124,7 @@ def one_way(question: Question) -> list[str]:
         with contextlib.suppress(NotCovered):  # then as far as it was evaluated
             evaluated(question, program)
         for step, outcomes in _outcomes(ByIdentity(program)).values():
-            name = f"{step.name} at {step.place}" if step.place else step.name
+            name = step.located
             seen[name] = seen.get(name, 0) | outcomes
     return [name for name, outcomes in seen.items() if outcomes in (1, 2)]
 
@@ -206,7 +206,7 @@ class RangedOracle(Oracle):
         if not step.outputs[0].is_float or dtype == np.float64 or not array.size:
             return array
         if step.name in GROWING:
-            self.growing[_named(step)] = None
+            self.growing[step.located] = None
         largest, smallest, normal = _ends(dtype)
         size = np.abs(array)
         finite = np.isfinite(size)
@@ -215,13 +215,13 @@ class RangedOracle(Oracle):
         before = self.headroom.get(dtype, (0.0, np.inf))
         self.headroom[dtype] = max(before[0], top / largest), min(before[1], bottom / smallest)
         if top > largest:
-            self.left[f"{_named(step)} overflows {dtype.name}"] = None
+            self.left[f"{step.located} overflows {dtype.name}"] = None
             array = np.where(finite & (size > largest), np.copysign(np.inf, array), array)
         if bottom < smallest:
-            self.left[f"{_named(step)} underflows {dtype.name}"] = None
+            self.left[f"{step.located} underflows {dtype.name}"] = None
             array = np.where(size < smallest, np.copysign(0.0, array), array)
         elif bottom < normal:  # what a processor that flushes these to zero makes of them is for the reader to judge
-            self.left[f"{_named(step)} gives subnormal numbers of {dtype.name}"] = None
+            self.left[f"{step.located} gives subnormal numbers of {dtype.name}"] = None
         return array
 
 
@@ -273,10 +273,6 @@ def _difference(name: str, first: Array, second: Array, excuses: Excuses) -> str
     at = first_place(differs)
     place = f"{name}[{', '.join(map(str, at))}]"
     return f"{place} is {float(first[at])!r} in the reference, {float(second[at])!r} here, in the range of the dtypes"
-
-
-def _named(step: Step) -> str:
-    return f"{step.name} at {step.place}" if step.place else step.name
 
 
 @functools.cache

@@ -56,15 +56,15 @@ def boundaries(question: Question) -> Iterator[tuple[Question, str, bool]]:
     """
     batches = groupby(sorted(islice(_ties_of_conditions(question), MOST_TIES)), lambda tie: tie[:3])
     for (beyond, *_), batch in islice(batches, BATCHES):
-        inputs, words = list(question.inputs), list[str]()
+        changed, words = dict[int, Array](), list[str]()
         for number, ties in groupby(batch, lambda tie: tie[3]):
-            values, numbers = np.array(inputs[number].values, np.float64), list[str]()
+            argument, numbers = question.inputs[number], list[str]()
+            values = changed[number] = np.array(argument.values, np.float64)
             for *_, place, value in ties:
                 values.reshape(-1)[place] = value
                 numbers.append(f"{value:.6g}")
-            inputs[number] = replace(inputs[number], values=values)
-            words.append(f"{', '.join(numbers[:4])}{', ...' if len(numbers) > 4 else ''} in '{inputs[number].name}'")
-        yield replace(question, inputs=inputs, ties=True), " and ".join(words), not beyond
+            words.append(f"{', '.join(numbers[:4])}{', ...' if len(numbers) > 4 else ''} in '{argument.name}'")
+        yield replace(question.having(changed), ties=True), " and ".join(words), not beyond
 
 
 def _is_declared(argument: Input, value: float) -> bool:
@@ -423,10 +423,10 @@ def _given(question: Question) -> Iterator[Other]:
         alone = all(values.min() == values.max() for values in others)
         names = "".join(f", '{inputs[other].name}' with it" for other in with_it)
         for variation in islice(variations(argument, question, facts), MOST):
-            changed: Question | None = _with(question, place, variation.values)
+            changed: Question | None = question.having({place: variation.values})
             for other, how in with_it.items():
                 values = how(variation.values)
-                changed = None if changed is None or values is None else _with(changed, other, values)
+                changed = None if changed is None or values is None else changed.having({other: values})
             if changed is not None:
                 words = f"'{argument.name}' {variation.words}{names} (given: {facts})"
                 cases.append(Other(changed, words, variation.like and alone, small=False))
@@ -451,10 +451,10 @@ def other_integers(question: Question, places: Sequence[int] = ()) -> Iterator[O
             if np.array_equal(values, argument.values):
                 continue
             small = values.size == 1 and values.dtype.kind != "b" and int(values.reshape(-1)[0]) in SMALL
-            yield Other(_with(question, place, values), f"'{argument.name}' {words}", allowed, small)
+            yield Other(question.having({place: values}), f"'{argument.name}' {words}", allowed, small)
         if argument.magnitudes == "all" and argument.values.size == 1:
             high = argument.integers[1]
-            ends = _with(ends, place, np.full_like(argument.values, high))
+            ends = ends.having({place: np.full_like(argument.values, high)})
             drawn.append(f"'{argument.name}' = {_shown(high, argument.values.dtype)}")
     if len(drawn) > 1:
         yield Other(ends, " and ".join(drawn), allowed=True, small=False)
@@ -473,11 +473,11 @@ def _untaken(question: Question, tried: Sequence[Question]) -> Iterator[Other]:
         everywhere, words, own = question, list[str](), True
         for place, number in solution.items():
             values = question.inputs[place].values
-            everywhere = _with(everywhere, place, np.full_like(values, number))
+            everywhere = everywhere.having({place: np.full_like(values, number)})
             if values.size > 1:
                 mixed = np.array(places.inputs[place].values)
                 mixed.reshape(-1)[count * max(1, values.size // MOST) % values.size] = number
-                places = _with(places, place, mixed)
+                places = places.having({place: mixed})
             where = " everywhere" if values.size > 1 else ""
             words.append(f"'{question.inputs[place].name}' = {_shown(number, values.dtype)}{where}")
             own = own and question.inputs[place].magnitudes == "all"
@@ -514,7 +514,7 @@ def _with_zeros(question: Question, rows: Sequence[tuple[int, int]]) -> Other:
         argument, values = question.inputs[place], np.array(changed.inputs[place].values)
         count, of_rows = len(_in_rows(values)), values.ndim > 1 and values.shape[-1] > 1
         _in_rows(values)[row] = 0
-        changed = _with(changed, place, values)
+        changed = changed.having({place: values})
         kind = "row" if of_rows else "element"
         where = {0: f"its first {kind}", count - 1: f"its last {kind}"}.get(row, f"{kind} {row}")
         words.append(f"'{argument.name}' " + (f"zero in {where}" if count > 1 else "= 0"))
@@ -535,13 +535,6 @@ def _ties(question: Question) -> Iterator[Other]:
     is_gradient = any(argument.is_cotangent for argument in question.inputs)
     for other, words, declared in boundaries(question):
         yield Other(other, words, declared and not is_gradient, small=False)
-
-
-def _with(question: Question, place: int, values: Array) -> Question:
-    """The question with other values of one input."""
-    inputs = list(question.inputs)
-    inputs[place] = replace(inputs[place], values=values.astype(inputs[place].values.dtype))
-    return replace(question, inputs=inputs)
 
 
 def _values(question: Question, argument: Input, places: Sequence[int]) -> Iterator[tuple[Array, str, bool]]:

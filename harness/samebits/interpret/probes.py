@@ -298,12 +298,12 @@ def _outputs(question: Question) -> list[Array]:
 
 def _mixed(first: Question, last: Question, at: float) -> Question:
     """The question at a place of the line between two inputs."""
-    inputs = list(first.inputs)
+    values = {}
     for place, (start, end) in enumerate(zip(first.inputs, last.inputs, strict=True)):
         if start is not end:
             low, high = (np.asarray(each.values, np.float64) for each in (start, end))
-            inputs[place] = replace(start, values=np.asarray(low + at * (high - low)))
-    return replace(first, inputs=inputs)
+            values[place] = np.asarray(low + at * (high - low))
+    return first.having(values)
 
 
 # Other cotangents than those of the case, at which both programs are evaluated: large, small and zero ones.
@@ -336,10 +336,7 @@ def other_cotangents(question: Question) -> Iterator[tuple[Question, str, bool]]
     for arrays, words, allowed in changed(
         drawn, names, [type_of(question.reference.in_avals[p]).dtype for p in places]
     ):
-        inputs = list(question.inputs)
-        for place, array in zip(places, arrays, strict=True):
-            inputs[place] = replace(inputs[place], values=array)
-        yield replace(question, inputs=inputs), words, allowed
+        yield question.having(dict(zip(places, arrays, strict=True))), words, allowed
 
 
 def must_run(question: Question, output: str) -> bool:

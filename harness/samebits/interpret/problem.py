@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -101,6 +101,14 @@ class Question:
         if first == second:
             return None
         return f"{first.dtype.name}{list(first.shape)} and {second.dtype.name}{list(second.shape)}"
+
+    def having(self, values: Mapping[int, Array]) -> Question:
+        """The question with other values of some inputs, by their number; integers are those of the input's dtype."""
+        inputs = list(self.inputs)
+        for number, array in values.items():
+            own = inputs[number].values.dtype
+            inputs[number] = replace(inputs[number], values=array.astype(own) if own.kind in "iub" else array)
+        return replace(self, inputs=inputs)
 
     def only(self, outputs: Sequence[str]) -> Question:
         """The question about some of the outputs: what the others alone are computed by is not in its programs."""

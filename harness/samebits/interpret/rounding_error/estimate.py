@@ -189,7 +189,7 @@ class TieRecorder(RoundingDomain):
 
     def _met(self, step: Step, tied: bool) -> None:
         if tied:
-            self.tied.setdefault(f"{step.name} at {step.place}" if step.place else step.name)
+            self.tied.setdefault(step.located)
 
 
 def loses_most(
