@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from samebits.check.judge import SAME_PROGRAM
-from samebits.check.line_evidence import PointInterpreter, point_interpreter
+from samebits.check.line_evidence import point_interpreter
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding, point_of, where
@@ -192,11 +192,7 @@ def _everywhere(pair: Pair, results: Sequence[Finding]) -> bool:
     if not unproved:
         return True
     with point_interpreter(pair) as points:
-        return all(_settled(points, result) for result in unproved)
-
-
-def _settled(points: PointInterpreter, result: Finding) -> bool:
-    return points.everywhere(point_of(result.place), leaf_of(result)).holds
+        return all(points.everywhere(point_of(result.place), leaf_of(result)).holds for result in unproved)
 
 
 def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Finding]) -> str:

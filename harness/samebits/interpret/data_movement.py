@@ -165,24 +165,8 @@ def _rev(step: Step, arrays: Array) -> Array:
     return turned
 
 
-def _concatenate(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
-    return np.concatenate(arrays, step.params["dimension"] - len(step.output.shape))
-
-
-def _stack(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
-    return np.stack(arrays, step.params["axis"] - len(step.output.shape))
-
-
 def _split(step: Step, arrays: list[Array], indices: list[Array]) -> list[Array]:
     return np.split(arrays[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"] - len(step.inputs[0].shape))
-
-
-def _unstack(step: Step, arrays: list[Array], indices: list[Array]) -> list[Array]:
-    return list(np.moveaxis(arrays[0], step.params["axis"] - len(step.inputs[0].shape), 0))
-
-
-def _pad(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
-    return padded(arrays[0], arrays[1], step.params["padding_config"])
 
 
 def padded(operand: Array, value: Any, config: Sequence[tuple[int, int, int]]) -> Array:
@@ -298,14 +282,16 @@ def _scatter(step: Step, arrays: list[Array], indices: list[Array]) -> Array:
 
 MOVES: dict[str, MoveRule] = {
     "broadcast_in_dim": _one(_broadcast_in_dim),
-    "concatenate": MoveRule(_concatenate),
+    "concatenate": MoveRule(
+        lambda step, arrays, indices: np.concatenate(arrays, step.params["dimension"] - len(step.output.shape))
+    ),
     "dynamic_slice": MoveRule(_dynamic_slice, lambda step: range(1, len(step.inputs))),
     "dynamic_update_slice": MoveRule(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
     "empty": MoveRule(_filled, fill=_fill),
     "empty2": MoveRule(_filled, fill=_fill),
     "expand_dims": _one(_as_output),
     "gather": MoveRule(_gather, lambda step: (1,), _fill, lambda step, indices: windows.of_gather(step, indices[0])),
-    "pad": MoveRule(_pad),
+    "pad": MoveRule(lambda step, arrays, indices: padded(arrays[0], arrays[1], step.params["padding_config"])),
     "reshape": _one(_reshape),
     "rev": _one(_rev),
     "scatter": MoveRule(_scatter, lambda step: (1,), prepared=_written),
@@ -313,8 +299,10 @@ MOVES: dict[str, MoveRule] = {
     "slice": _one(_slice),
     "split": MoveRule(_split),
     "squeeze": _one(_as_output),
-    "stack": MoveRule(_stack),
+    "stack": MoveRule(lambda step, arrays, indices: np.stack(arrays, step.params["axis"] - len(step.output.shape))),
     "tile": _one(lambda step, arrays: np.tile(arrays, step.params["reps"])),
     "transpose": _one(lambda step, arrays: _transposed(arrays, step.params["permutation"])),
-    "unstack": MoveRule(_unstack),
+    "unstack": MoveRule(
+        lambda step, arrays, indices: list(np.moveaxis(arrays[0], step.params["axis"] - len(step.inputs[0].shape), 0))
+    ),
 }

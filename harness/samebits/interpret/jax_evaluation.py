@@ -29,7 +29,9 @@ def execute(step: Step, values: Sequence[Array]) -> list[Any]:
 def _bound(primitive: Any, step: Step, operands: Sequence[Any]) -> Sequence[Any]:
     """The outputs of a primitive outside of every mesh: constants lie on one device."""
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-        result = primitive.bind(*operands, **_local(step))
+        result = primitive.bind(
+            *operands, **{name: None if "sharding" in name else value for name, value in step.params.items()}
+        )
     return result if primitive.multiple_results else [result]
 
 
@@ -58,11 +60,6 @@ def _primitive(step: Step) -> Any:
 def _public() -> dict[str, Any]:
     values = vars(jax.extend.core.primitives).values()
     return {value.name: value for value in values if isinstance(value, jax.extend.core.Primitive)}
-
-
-def _local(step: Step) -> dict[str, Any]:
-    """The parameters without the sharding that holds on the mesh only."""
-    return {name: None if "sharding" in name else value for name, value in step.params.items()}
 
 
 def holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:

@@ -134,10 +134,6 @@ def _in_groups(rule: Rule) -> Collective:
     return collective
 
 
-def _axis_index(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
-    return [np.asarray(number, step.output.dtype) for number in range(len(members))]
-
-
 def _ids(kind: Type, members: int) -> list[Array]:
     """The elements of each member's operand, numbered through."""
     size = math.prod(kind.shape)
@@ -162,10 +158,6 @@ def _sent(interpreter: InterpreterProtocol, step: Step, members: list[list[Value
     sender = {to: origin for origin, to in step.params["perm"]}
     nothing = interpreter.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
     return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
-
-
-def _pbroadcast(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
-    return [members[step.params["source"]][0]] * len(members)
 
 
 def _all_gather(interpreter: InterpreterProtocol, step: Step, members: list[list[Value]]) -> list[Value]:
@@ -242,8 +234,10 @@ def _ragged_all_to_all(interpreter: InterpreterProtocol, step: Step, members: li
 
 
 COLLECTIVES: dict[str, Collective] = {
-    "axis_index": _in_groups(_axis_index),
-    "pbroadcast": _in_groups(_pbroadcast),
+    "axis_index": _in_groups(
+        lambda interpreter, step, members: [np.asarray(number, step.output.dtype) for number in range(len(members))]
+    ),
+    "pbroadcast": _in_groups(lambda interpreter, step, members: [members[step.params["source"]][0]] * len(members)),
     "ppermute": _ppermute,
     **dict.fromkeys(("all_gather", "all_gather_invariant"), _in_groups(_all_gather)),
     "all_to_all": _in_groups(_all_to_all),

@@ -51,7 +51,8 @@ def needed_by_sums(
     if not site.on_mesh or (site.mesh.devices == 1 and not more_devices):
         return ()
     types = {
-        name: HeldInput(name, _split(kind), floats.is_float(kind.dtype)) for name, kind in sides.types(site).items()
+        name: HeldInput(name, _named(kind.sharding, len(kind.shape)), floats.is_float(kind.dtype))
+        for name, kind in sides.types(site).items()
     }
     names = differentiable(sides.args(site), site.dtype) if direction == "gradient" else []
     tree: Any = types
@@ -126,10 +127,6 @@ def _takes_part(eqn: Any, split: tuple[bool, ...]) -> bool:
     numbers = eqn.params.get("dimension_numbers")
     dimensions = range(len(shape)) if numbers is None else numbers.start_index_map
     return any(split[d] and sizes[d] < shape[d] for d in dimensions)
-
-
-def _split(kind: Any) -> tuple[bool, ...]:
-    return _named(kind.sharding, len(kind.shape))
 
 
 def _named(sharding: Any, rank: int) -> tuple[bool, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
@@ -89,7 +88,7 @@ def other_outputs(
         for comparison in compare_trees(first, second, "out"):
             leaf = first.leaves.get(comparison.path)
             kinds = {kind: comparison.kinds[kind] for kind in _TREE if kind in comparison.kinds}
-            if kinds and (leaf is None or _is_pulled_back(leaf.array.dtype)):
+            if kinds and (leaf is None or floats.is_float(leaf.array.dtype) or floats.is_complex(leaf.array.dtype)):
                 detail = (
                     f"of the forward output '{comparison.path}', so that other cotangents are pulled back: "
                     f"{comparison.detail}"
@@ -97,10 +96,6 @@ def other_outputs(
                 return [replace(comparison, path="*", kinds=kinds, detail=detail)]
     first, second = (declared_tree(traced_program(sides, direction, *side), direction) for side in (reference, variant))
     return compare_trees(first, second, "out")
-
-
-def _is_pulled_back(dtype: Any) -> bool:
-    return floats.is_float(dtype) or floats.is_complex(dtype)
 
 
 def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:

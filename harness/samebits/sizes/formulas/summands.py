@@ -289,7 +289,7 @@ def elements(space: Space, summand: Summand) -> list[Element]:
         if isinstance(value, Opaque) and isinstance(value.source, Element):
             seen[value.source] = None
         for formula in inner_formulas(value):
-            seen |= dict.fromkeys(_of_formula(space, formula))
+            seen |= dict.fromkeys([element for summand in formula.summands for element in elements(space, summand)])
         if isinstance(value, Extreme):
             names |= {n for facts, _ in value.cases for fact in facts for n in fact.polynomial.variables}
     for name in sorted(reached(space, names)):
@@ -297,10 +297,6 @@ def elements(space: Space, summand: Summand) -> list[Element]:
         if isinstance(source, Element):
             seen[source] = None
     return list(seen)
-
-
-def _of_formula(space: Space, formula: Formula) -> list[Element]:
-    return [element for summand in formula.summands for element in elements(space, summand)]
 
 
 def _solutions(

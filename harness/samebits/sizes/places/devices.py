@@ -11,7 +11,7 @@ from typing import Any
 from samebits.interpret.shard_map import added_axes, split_axes
 from samebits.numerics.floats import is_float
 from samebits.sizes.places.demand import Demand, Devices, Index, added_zero
-from samebits.sizes.places.facts import Facts, Integer, MapPiece, Reduction, Source, equal
+from samebits.sizes.places.facts import Facts, Integer, MapPiece, Reduction, equal
 from samebits.sizes.places.movement import Rule
 from samebits.sizes.places.polynomial import Polynomial, of
 from samebits.sizes.places.reductions import bound_indices, names_of
@@ -137,7 +137,7 @@ def _over_devices(demand: Demand, kind: str, names: Sequence[str], index: Index)
     def part(facts: Facts, digits: dict[str, Polynomial]) -> list[MapPiece]:
         there = demand.on({**demand.devices, **dict(zip(names, substituted(devices, digits), strict=True))})
         own = there.operand(demand.number, index, facts)
-        return [MapPiece(piece.facts, _alone(demand, piece)) for piece in own]
+        return [MapPiece(piece.facts, added_zero(demand, demand.zero(), piece.source)) for piece in own]
 
     if kind == "sum":
         picked = only_one(demand, pieces, digits_of(demand.space, devices), part)
@@ -145,11 +145,6 @@ def _over_devices(demand: Demand, kind: str, names: Sequence[str], index: Index)
             return picked
     bound = names_of(demand, devices)
     return [MapPiece((), Reduction(kind, demand.output_dtype.name, bound, tuple(pieces)))]
-
-
-def _alone(demand: Demand, piece: MapPiece) -> Source:
-    """Return the part of the one device that has it, to which the others add zero."""
-    return added_zero(demand, demand.zero(), piece.source)
 
 
 def _psum(demand: Demand) -> list[MapPiece]:

@@ -75,7 +75,9 @@ def _in_place_of(eqn: Any, function: Callable[[Any], Any], operand: Any) -> list
 def _function(eqn: Any, origins: dict[Any, Any]) -> tuple[Callable[[Any], Any], Any] | None:
     """Return what a gather or scatter-add of a slice is, as a function of an operand; None for any other equation."""
     name, params = eqn.primitive.name, eqn.params
-    if name not in ("gather", "scatter-add", "scatter_add") or not _of_symbols(eqn.invars[0].aval.shape):
+    if name not in ("gather", "scatter-add", "scatter_add") or not any(
+        export.is_symbolic_dim(size) for size in eqn.invars[0].aval.shape
+    ):
         return None
     if params["mode"] != lax.GatherScatterMode.PROMISE_IN_BOUNDS:
         return None
@@ -142,10 +144,6 @@ def _slice(
     if any(count != part[axis] for count in ((limit - start + step - 1) // step, (limit - start - 1) // step + 1)):
         return None
     return _AxisSlice(axis, start, limit, step, dropped=False)
-
-
-def _of_symbols(shape: Sequence[Any]) -> bool:
-    return any(export.is_symbolic_dim(size) for size in shape)
 
 
 def _is_zero(atom: Any, origins: dict[Any, Any]) -> bool:

@@ -20,7 +20,6 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.size_symbols import value_of
 from samebits.sizes.places.polynomial import Polynomial
 from samebits.sizes.proofs.attempts import (
-    Attempt,
     PairPoint,
     SymbolicMesh,
     attempts,
@@ -342,7 +341,7 @@ class PairSizes:
                 proof = self._on_meshes.of_programs(attempt, (reference, program), point).proof
                 return tried_at_others(proof, point, general, why), attempt.family
             with mesh_queries() as queries:  # the programs of other sizes may ask for it
-                proof = _proof(attempt, point)
+                proof = proof_of(attempt, prove_all_sizes(*attempt.functions, attempt.family, point.direction))
             why_mesh = _why_one_mesh(queries)
             if why_mesh is not None:
                 return f"{why_mesh} at some sizes"
@@ -397,7 +396,3 @@ def _why_one_mesh(queries: Sequence[Query]) -> str | None:
         if query.asks != {"platform"}:
             return f"{query.place}{ASKS['mesh' not in query.asks]}"
     return None
-
-
-def _proof(attempt: Attempt, point: PairPoint) -> PairProof:
-    return proof_of(attempt, prove_all_sizes(*attempt.functions, attempt.family, point.direction))

@@ -199,11 +199,6 @@ class CheckedGolden:
         return {"same": 0, "inside": 0, "damaged": 2, "not run": 3}.get(self.status, 1)
 
 
-def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
-    """Return the arrays of a step that both runs recorded; runs of different lengths record different steps."""
-    return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
-
-
 def changes(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool = True) -> Iterator[GoldenChange]:
     """Yield what differs from the recorded run, by step, and within a step in the order of computation.
 
@@ -221,7 +216,7 @@ def changes(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool = True
             if change.beyond:
                 yield change
         named = False
-        for leaf in _leaves(old, new):
+        for leaf in leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []:
             if leaf not in old.leaves or leaf not in new.leaves:
                 named = True
                 yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
