@@ -139,7 +139,6 @@ class _FewestInputs:
     Args:
         entries: the nonzero elements that are left, by name.
         before: how many elements there were.
-        fixed: arrays that were not reduced.
     """
 
     label: str

@@ -33,7 +33,6 @@ class ConfigJudge:
     Args:
         against: the configuration to compare with; None compares with all references on one device.
         defect: planted into the configuration that is judged, if given.
-        root: the tree of the model's parts.
     """
 
     model: Model

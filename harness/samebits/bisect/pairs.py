@@ -32,7 +32,6 @@ def bisect_pairs(
     """Find the choices that make the bad training diverge from the good one.
 
     Args:
-        only: judge only this set of choices.
         most: the largest number of sets to try.
 
     Raises:

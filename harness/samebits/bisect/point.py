@@ -28,7 +28,6 @@ class PointRequest:
         sizes: changed sizes of the case.
         label: the only input to run, with `values` and zeros elsewhere.
         values: elements by name, such as `x[0, 1]`.
-        only: judge this point without shrinking it.
     """
 
     pair: str

@@ -28,7 +28,6 @@ class Session:
     Args:
         journal: the journal file; None for one in the cache folder, named by a digest of the search.
         fresh: whether to delete the journal first.
-        repeat: how many times each point is run.
         judged: as in `Trials`.
         begun: receives the trials of the search, for what is known of them where it is interrupted.
         before: what was read before the search began, which belongs to nothing that it judges.
@@ -116,7 +115,6 @@ def again(what: str, *words: str, check: Sequence[str] = (), **options: object) 
     """Return the command that shows a finding again, quoted for a shell.
 
     Args:
-        words: its arguments, and options that are words already.
         check: the command that judges, after `--`.
     """
     words = ("samebits", "bisect", what, *words, *option_words(**options))

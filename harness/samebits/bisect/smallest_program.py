@@ -351,7 +351,6 @@ class SmallProgram:
     """A program as text, with what it gets and where it is compiled for.
 
     Args:
-        types: of its values.
         specs: by argument, how it lies on the mesh, as text.
         ranges: by value, of integers: the lowest, and one more than the highest.
         options: of the compiler, under which it is wrong.

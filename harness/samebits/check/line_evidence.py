@@ -73,11 +73,7 @@ def not_searched(variant: str) -> str:
 
 @dataclass(slots=True)
 class LineFinder:
-    """Names lines for the leaves of the points of one pair.
-
-    Args:
-        proofs: give the programs and the inputs of points.
-    """
+    """Names lines for the leaves of the points of one pair."""
 
     proofs: PointProofs
     _points: dict[tuple[str, str], list[str]] = field(default_factory=dict)

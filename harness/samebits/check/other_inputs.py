@@ -50,11 +50,9 @@ class OtherInputs:
     """Inputs of a point. Of two sides, 0 is the reference alone and 1 the variant on its mesh.
 
     Args:
-        proofs: of the pair, whose programs it runs.
         words: how they differ from those of the case; empty for these.
         allowed: such inputs may be given.
         first: of its variant, dtype and direction, the point is the first one on the smallest mesh.
-        changed: the arguments with other values.
         exponent: the largest of these is two to this power; None where they are not scaled.
         fact: what leaves out the special value that is planted, if one is.
         executed: the compiled programs run; else both are evaluated as written, in the range of their dtypes.

@@ -69,9 +69,7 @@ class Budget:
         """Return what a step gives, or something else where its time is over.
 
         Args:
-            what: the step, in words.
             step: which may be ended between two equations or executions.
-            otherwise: what stands for its result.
             share: the part of the time left that it may take.
         """
         if self.seconds is None:

@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 
 class PointProofs:
-    """Proofs of the points of one pair; the proofs of the latest point are cached.
-
-    Args:
-        execution: gives the programs and the inputs of points.
-    """
+    """Proofs of the points of one pair; the proofs of the latest point are cached."""
 
     def __init__(self, execution: Execution, prover: Prover) -> None:
         self.execution = execution
@@ -168,7 +164,6 @@ def at_fault(reference: Any, variant: Any, questions: Ask, *, executed: bool) ->
     """Return the outcome of a point with a kernel that uses its memory wrongly; None where none does.
 
     Args:
-        reference, variant: the programs, as closed jaxprs.
         questions: gives those of the point by input, for what prefetched scalars decide.
         executed: whether the point is one that runs.
     """

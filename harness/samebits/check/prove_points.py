@@ -201,7 +201,6 @@ def prove_points(
     """Yield what can be proved of each leaf of each point, and whether expected errors are raised.
 
     Args:
-        locator: where it was found, for the replay commands.
         platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
             bounded. None is the platform on which `samebits check` would run here.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding; otherwise it is not accepted.
@@ -235,9 +234,6 @@ class _ProofsAtRecords(PointProofs):
 
 class PointProver:
     """Proves points of one pair; what neighbouring points share is cached.
-
-    Args:
-        locator: where it was found, for the replay commands.
 
     Raises:
         DeclarationError: a domain of the declaration is wrong.
@@ -501,11 +497,7 @@ def unassuming(argument: Finding) -> Finding:
 
 
 def assuming_devices(argument: Finding, counts: Sequence[str], mesh: str) -> Finding:
-    """Return the same, taking for granted what code was told of the devices of this process.
-
-    Args:
-        counts: what it was told.
-    """
+    """Return the same, taking for granted what code was told of the devices of this process."""
     if argument.ruling.verdict not in ("proved", "rounding"):
         return argument
     otherwise = f"the process has other devices, as one that has those of {mesh}"

@@ -302,7 +302,6 @@ def gather_evidence(
     """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
 
     Args:
-        inputs: the samples by input label.
         limit: how many times the reference's error is accepted; None accepts all but a loss of kind.
         more: gives further draws; without it one decides.
         own: the variant is held against its own constants, as where `constants` are known.

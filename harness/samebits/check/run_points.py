@@ -46,7 +46,6 @@ class How:
 
     Args:
         ahead: how many are traced ahead.
-        memory: what is known of points by their programs.
     """
 
     ahead: int = AHEAD
@@ -82,7 +81,6 @@ def run_points(
     """Yield the results of a pair's points, in order; compiling runs ahead.
 
     Args:
-        locator: where it was declared, for the replay commands.
         meshes: built meshes by the id of the mesh and the mode; the others are of the first devices.
 
     Raises:

@@ -65,12 +65,10 @@ class Accuracy:
     """How accurate a variant is beside its reference.
 
     Args:
-        lossy: whether it is less accurate.
         limit: how many times the reference's error is accepted.
         is_set: whether the limit is; else a loss beyond it is only told.
         ratio, low, high: the median over the draws, the smallest and the largest: of the group that loses, or else of
             the whole leaf.
-        draws: how many draws were measured.
         group: the group that loses, with its input, in words.
         where: the same as the input's label, the group's name and the sign of its bias.
         bias: of a group that loses by a bias, the median of its mean error, in units in the last place.

@@ -212,11 +212,7 @@ def worth_shaking(result: Finding) -> bool:
 
 
 class Shaker:
-    """Shakes the points of one pair.
-
-    Args:
-        options: to be tried, each by itself.
-    """
+    """Shakes the points of one pair."""
 
     def __init__(self, runner: Runner, options: Sequence[ShakeOption]) -> None:
         self.runner, self.options = runner, options

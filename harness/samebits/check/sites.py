@@ -65,10 +65,6 @@ class TraceOrder:
     def require_same(self, alone: Mapping[str, Any], sites: Mapping[str, Site]) -> None:
         """Compare with the programs of the check.
 
-        Args:
-            alone: what sides compute that `before` traced.
-            sites: where each side runs.
-
         Raises:
             DeclarationError: one of these sides traces to a different program there; raised again at its later points.
         """
@@ -145,11 +141,7 @@ _WIDTH = 4
 
 
 def precision_remark(reference: Any, variant: Any) -> str | None:
-    """Say that the variant's products have another precision, algorithm or dtype of their sums; None where they do not.
-
-    Args:
-        reference, variant: the programs, as jaxprs.
-    """
+    """Say that products of the variant have another precision, algorithm or dtype of their sums; else None."""
     (first, sums), (second, own) = _precisions(reference), _precisions(variant)
     if sums and own and sums != own:
         names = [" and ".join(sorted(each)) for each in (own, sums)]

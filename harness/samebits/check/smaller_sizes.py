@@ -130,7 +130,6 @@ class SmallerSizes:
     """Finds smaller sizes for the points of one pair.
 
     Args:
-        execution: of the pair as it is declared.
         proofs_of: gives the proofs of other sides, and the searches for other inputs.
     """
 
@@ -258,7 +257,6 @@ def at_dimensions(pair: Pair, case: Case, mesh: MeshSpec, sizes: Smaller) -> Pai
     """Return a pair in which a case has smaller arguments; None where a declaration does not say what they are then.
 
     Args:
-        case: which is smaller; the others are as declared.
         sizes: of dimensions of its arguments, by the path of their leaves.
     """
 

@@ -150,7 +150,6 @@ class PositionalCall:
     Args:
         positional: the declared names that are passed by position, in order.
         keywords: by declared name, what the function calls it; an empty name for what it does not take.
-        name: in reports.
     """
 
     def __init__(

@@ -15,7 +15,6 @@ class Reporting:
     """How the comparisons of this process are made and reported.
 
     Args:
-        wanted: whether they are noted down.
         assuming: whether a verdict may rest on assumptions where its call does not say.
         compared: since they were last taken.
     """

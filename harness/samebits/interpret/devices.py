@@ -47,7 +47,6 @@ class Axes:
     """The manual mesh axes around an equation, outermost first.
 
     Args:
-        sizes: their names and sizes.
         mesh: the names of all axes, in the order of the mesh.
     """
 

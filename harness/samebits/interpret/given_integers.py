@@ -51,7 +51,6 @@ class GivenFacts:
 
     Args:
         rows: the array in int64, as rows along its last axis of more than one element.
-        boolean: whether it is a mask.
         axes: the sizes of axes that it may index.
         fixed: no other array has all of its facts.
         facts: by name.

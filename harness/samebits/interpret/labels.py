@@ -426,7 +426,6 @@ def _only_summands(
 
     Args:
         summands, groups: the summands and the number of each one's sum.
-        count: how many sums there are.
         start: what each sum starts from, for a scatter-add.
     """
     kind = step.output
@@ -467,7 +466,6 @@ class LabelIdentity:
 
     Args:
         equal: the same element in every place.
-        elements: how many there are.
         promises: the facts required of the inputs for the bits to be equal; if empty, they are equal for all inputs.
         witness: the first place that differs, with the elements of both sides there.
         products: whether a side moves elements by products with one-hot matrices, which must keep their floats.

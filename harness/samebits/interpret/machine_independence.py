@@ -34,7 +34,6 @@ class IndependenceState:
 
     Args:
         value: float64, the number; in the states but `LOST` it is the number that every machine has.
-        state: per element.
         reach: float64, the sum of the absolute values of its terms.
         quantum: float64, a power of two of which all terms are multiples; infinite where all are zero.
         constant: whether the compiler may know its elements.

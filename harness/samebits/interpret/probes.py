@@ -69,8 +69,6 @@ class Stretched:
     """A question with some of its inputs at other magnitudes, of the other sign, or with rows that are nearly alike.
 
     Args:
-        asked: the question at the inputs of the case.
-        names: the inputs that are changed.
         how: the same, in words, with a place for these inputs.
         which: all of those that may be changed, or all that are drawn, in words; None for others.
     """

@@ -54,7 +54,6 @@ class Question:
     Args:
         reference, variant: closed jaxprs, each traced for its own mesh; their inputs are those of `inputs`, in order.
         inputs: the flat inputs.
-        outputs: names of the flat outputs.
         platform: whose branches of `lax.platform_dependent` run; None takes the default branches.
         ties: whether numbers that are equal up to rounding are equal in float64, as at inputs where conditions tie.
         in_range: whether the inputs have the magnitudes of the case. At others, only formulas count: values may leave

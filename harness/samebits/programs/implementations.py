@@ -225,9 +225,6 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 
     Equivalent to importing it from `reference_impls/NAME.py` or `optimized_impls/NAME.py`.
 
-    Args:
-        side: the reference's name or a variant's.
-
     Returns:
         The function as it is written, not jitted.
 

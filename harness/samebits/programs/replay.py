@@ -38,7 +38,6 @@ def replay(
     """Write `samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices.
 
     Args:
-        locator, point: of the pair and of the result.
         here: the folder in which it is typed; the current one by default.
         assuming: whether a verdict may rest on assumptions beyond shapes and rounding.
         platform: the target of a proof, where it is another one than that of this process.

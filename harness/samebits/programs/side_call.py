@@ -176,8 +176,6 @@ def side_call(
     Equivalent, for a declaration without trees, to `lambda record: function(**record, **statics)`.
 
     Args:
-        pair, side, function: the declaration, and the side with its name.
-        case, mesh: whose arguments it takes.
         built: the mesh that a `ContextMesh` stands for, under which the side is traced.
         wanted: the paths of leaves of arguments to return as they are after the call, beside those that the side
             writes; None where what it writes is not compared, so that a side that writes is refused.

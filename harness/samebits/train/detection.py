@@ -40,7 +40,6 @@ class Detected:
     Args:
         defect, config: the defect, and the configuration that it is planted into.
         seen: for each of `GATES`, whether it detects the defect.
-        step, leaf: where samebits detects it.
         loss, loss_bfloat16: after the last step.
         max_ulp: of the losses in float32, against the first row.
         first_loss_equal: whether the first loss has the bits of the healthy row.
@@ -78,7 +77,6 @@ class PlantedRun:
     """What was run with one defect in the model.
 
     Args:
-        run, narrow: the runs in float32 and in bfloat16.
         apart: the distances of its single steps from those of the matrix's first run, from the same states.
     """
 
@@ -121,10 +119,6 @@ def apply_gates(
     defect: Defect, ran: PlantedRun, healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]
 ) -> Detected:
     """Apply all gates to one defect.
-
-    Args:
-        healthy_runs: the healthy runs of the matrix, in float32.
-        healthy: the healthy rows in bfloat16, by name.
 
     Raises:
         CouldNotRun: the row that it is planted into did not run without it, or it changes nothing there.

@@ -34,7 +34,6 @@ class MatrixResult:
         matrix: as declared, or made for one configuration.
         runs: in order; those that could not run are missing here, and listed in `problems`.
         clusters: groups of names of runs with identical bits.
-        envelope: of the first run.
         forced: for each run, its single steps from the first run's states.
     """
 

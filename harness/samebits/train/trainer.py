@@ -119,7 +119,6 @@ class Trainer:
     """Compiles the training step of one configuration in a thread, and runs it.
 
     Args:
-        defect: planted into the parts, if given.
         group: the processes that the mesh spans; None in a process of its own.
 
     Raises:

@@ -179,7 +179,6 @@ def changing(
     of the good end were reverted, and are left out too.
 
     Args:
-        commits: parents before children.
         contents: digests of the content of these commits and of their parents, by commit.
     """
     stands: dict[str, str] = {}

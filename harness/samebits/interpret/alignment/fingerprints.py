@@ -308,7 +308,6 @@ class Side:
     """One of two aligned programs.
 
     Args:
-        marks: its fingerprints.
         there: where its values occur in the other program.
         common: by whose values those of both sides are named.
     """

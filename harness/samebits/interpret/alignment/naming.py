@@ -34,9 +34,7 @@ class Twins:
     """What differs at one place.
 
     Args:
-        change: what the variant does there.
         variant, reference: the equations; one of them may be None.
-        score: how sure it is that they belong together.
         user: of a missing or an added equation, the one that takes its operand on the other side.
         beside: the twin of the user on the side that has the equation.
     """

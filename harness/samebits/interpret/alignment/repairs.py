@@ -167,12 +167,7 @@ def earliest(variant: Side, reference: Side, mine: Node, other: Node, *, arrange
 
 
 class _Cutting:
-    """What is put in place of the values of all devices: values of the reference, cut in each way that fits.
-
-    Args:
-        sources: of the reference.
-        deadline: when to give up.
-    """
+    """What is put in place of the values of all devices: values of the reference, cut in each way that fits."""
 
     def __init__(self, sources: Sequence[tuple[Node, ...]], deadline: float) -> None:
         self._sources = sources

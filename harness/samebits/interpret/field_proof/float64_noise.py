@@ -276,7 +276,6 @@ def floor_of(value: Array, bound: Array, noise: Float64Noise, output: str) -> Ar
     Args:
         value, bound: the reference's output in float64, and the bound of its rounding in its own dtypes.
         noise: what float64 can be off by.
-        output: its name.
 
     Returns:
         The bound, or zero where the value is one; None where all of them are.

@@ -204,10 +204,8 @@ class FieldIdentity:
 
     Args:
         equal: the same formula in every place, with the probability of an error beside it.
-        elements: how many there are.
         log2_error: the base-two logarithm of the probability that different formulas were taken for equal.
         repetitions: how many random points.
-        degree: of the polynomials compared.
         unknown: uninterpreted functions that were called, with their number of calls.
         undecided: different formulas, as far as the fields decide; but they hold functions for which these have no
             laws, and float64 does not distinguish them.

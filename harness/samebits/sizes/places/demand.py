@@ -76,7 +76,6 @@ class Demand:
 
     Args:
         evaluator: answers questions about the operands.
-        frame: where the operands are looked up.
         number: which of its outputs.
         index: the place, one polynomial per axis.
         facts: what holds of the place.

@@ -60,7 +60,6 @@ class Attempt:
     """A family for a point, with both sides as functions.
 
     Args:
-        fixed: symbols that are numbers.
         sizes, axes: by size of the case and by mesh axis that is made of symbols, its expression.
     """
 

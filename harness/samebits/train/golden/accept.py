@@ -84,7 +84,6 @@ class GoldenCandidate:
 
     Args:
         matrix, config: the configuration, and the matrix that it is in; empty if it is in none.
-        evidence: how far rounding moves the run.
     """
 
     matrix: str

@@ -123,11 +123,7 @@ class NamedConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldenSession:
-    """Where goldens are checked or accepted.
-
-    Args:
-        model, root: the model, and the tree with its pairs.
-    """
+    """Where goldens are checked or accepted."""
 
     model: Model
     root: Path
@@ -251,7 +247,6 @@ def accept_goldens(
     """Run configurations and write their goldens, or confirm the existing ones.
 
     Args:
-        steps: the window of new goldens.
         only_confirm: add this environment to the evidence, and change nothing else.
 
     Yields:
