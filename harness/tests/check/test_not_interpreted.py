@@ -50,7 +50,6 @@ def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -
         (lambda x, *, factor=2.0: 3 * _read_as_bits(x), "bitwise"),
         (wrong, "different"),
     ],
-    ids=lambda v: getattr(v, "__name__", v),
 )
 def test_the_row_names_the_primitive_and_its_line(variant: Callable[..., Any], verdict: str) -> None:
     found = result(variant)

@@ -233,8 +233,8 @@ def tie(question: Question, platform: str, output: str, index: tuple[int, ...]) 
     rng = np.random.default_rng(0)
     broken = replace(question, inputs=[replace(each, values=_moved(each.values, rng)) for each in question.inputs])
     apart = []
-    for asked in (question, broken):
-        first, second = (ideal_values(side, asked)[output][index] for side in question.sides)
+    for either in (question, broken):
+        first, second = (ideal_values(side, either)[output][index] for side in question.sides)
         apart.append(abs(float(first) - float(second)))
     if not (np.isfinite(apart[1]) and apart[1] <= AGREE * apart[0]):
         return None

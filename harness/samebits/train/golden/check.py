@@ -260,7 +260,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGo
     far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)
     machines, then = len(golden.evidence.seen), golden.environment
     if exact:
-        held, place = f"same bits, {golden.window} steps, the recorded environment", " in the recorded environment"
+        message, place = f"same bits, {golden.window} steps, the recorded environment", " in the recorded environment"
         place += ", where every bit must be the same"
         if then.cpus != here.cpus:
             place += f" (it had {then.cpus} processors, this one has {here.cpus})"
@@ -268,7 +268,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGo
         unlike = then.unlike(here)
         where = f"another environment ({', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''})"
         where += "" if machines > 1 else "; evidence of one environment"
-        held = f"within the evidence, {far} of {golden.evidence.loss_bound[-1]} ulps, {where}"
+        message = f"within the evidence, {far} of {golden.evidence.loss_bound[-1]} ulps, {where}"
         place = f", beyond the evidence, in {where}"
     beyond = list(changes(golden, today, exact=exact))
     first, arrays = next(iter(beyond), None), first_changes(beyond)
@@ -276,7 +276,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGo
         name=golden.name,
         status="same" if exact else "inside",
         lane="exact" if exact else "evidence",
-        message=held,
+        message=message,
         max_ulp=far,
         machines=machines,
         steps=curve(golden, today, exact=exact),
