@@ -2,7 +2,8 @@
 
 Every class carries the exit code of the command line: 2 when the request or a declaration is wrong,
 3 when the harness could not decide. A *difference* is a result, not an exception (see `verdict`).
-What the user's own code raises is shown by `user_errors`.
+What the user's own code raises is shown by `user_errors`. Docstrings inside the package do not repeat which function
+may raise which of these: any may, with a message that says what to do.
 """
 
 from __future__ import annotations

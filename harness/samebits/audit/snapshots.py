@@ -216,22 +216,12 @@ def snapshot_path(root: Path, here: Environment, pair: str) -> Path:
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Read and verify a snapshot.
-
-    Raises:
-        DamagedSnapshot: it is truncated, edited, of another schema, or breaks a rule; the message names the field.
-        CouldNotRun: it cannot be read.
-    """
+    """Read and verify a snapshot."""
     return _FILES.read(path)
 
 
 def write_snapshot(path: Path, snapshot: Snapshot) -> None:
-    """Write a snapshot atomically; call it inside `locked(path.parent)`.
-
-    Raises:
-        DamagedSnapshot: it breaks a rule.
-        CouldNotRun: the file cannot be written; the old one is unchanged.
-    """
+    """Write a snapshot atomically; call it inside `locked(path.parent)`."""
     broken = broken_rule(snapshot)
     if broken:
         raise DamagedSnapshot(f"snapshot of '{snapshot.pair}' is not written: {broken}")
@@ -351,13 +341,7 @@ class AcceptedVerdicts:
 def accept_verdicts(
     pair: str, root: Path, results: Sequence[Finding], here: Environment, processor: Processor, allowed: Permit
 ) -> AcceptedVerdicts:
-    """Write the results of a pair that have equal bits beyond their contracts.
-
-    Raises:
-        RequestError: a result fails, nothing ran, or the tree changed meanwhile.
-        DamagedSnapshot: the existing file is damaged; it holds other environments, so it is not overwritten.
-        CouldNotRun: all results that fail are errors, or the file cannot be written.
-    """
+    """Write the results of a pair that have equal bits beyond their contracts."""
     _require_acceptable(pair, results)
     path, digest = snapshot_path(root, here, pair), digest_of(here, processor)
     with locked(path.parent):

@@ -313,11 +313,7 @@ def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
 
 
 def check_elsewhere(words: Sequence[str], variables: Mapping[str, str]) -> Document:
-    """Run a check in a process of its own.
-
-    Returns:
-        Its document, whatever its exit code: failing results are in it.
-    """
+    """Run a check in a process of its own; return its document, whatever its exit code: failing results are in it."""
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         path = Path(folder) / "check.json"
         command = [sys.executable, "-m", "samebits", *words, "--json", str(path)]

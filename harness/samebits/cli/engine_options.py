@@ -101,11 +101,7 @@ class ClusterOptions(WorkerOptions):
     ] = ()
 
     def settings_on(self, platform: str | None) -> EngineSettings:
-        """Return the settings of the engine.
-
-        Args:
-            platform: where items run; jax chooses by default, and the CPU on Ray.
-        """
+        """Return the settings of the engine on a platform; jax chooses by default, and the CPU on Ray."""
         if self.ray_task and self.ray is None:
             raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
         if self.ray is not None and self.in_process:
@@ -145,13 +141,7 @@ class EngineOptions(ClusterOptions):
     def engine_settings(
         self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
     ) -> EngineSettings:
-        """Return the settings of the engine.
-
-        Args:
-            shard: the text of `--shard`.
-            fresh: whether remembered results are ignored.
-            platform: where items run; jax chooses by default, and the CPU on Ray.
-        """
+        """Return the settings of the engine."""
         from samebits.engine.work import Shard
 
         part = None if shard is None else Shard.parse(shard)

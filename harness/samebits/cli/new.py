@@ -171,11 +171,7 @@ FILE = "suites/test_{name}.py"
 def functions_file(
     name: str, functions: tuple[str, str], declared: Mapping[str, Arg], statics: Mapping[str, Any]
 ) -> tuple[str, list[str]]:
-    """Declare a pair of two functions.
-
-    Returns:
-        The text of the file, and lines for the user: which arguments were inferred, and which come in another order.
-    """
+    """Declare a pair of two functions; return the text of the file, and lines on what is inferred or reordered."""
     from samebits.functions.as_pair import side_names
     from samebits.functions.infer_arguments import infer_arguments
     from samebits.programs.implementations import function_named, order_remark

@@ -99,12 +99,7 @@ class CommandRun:
     ) -> Environment:
         """Start jax's backend, here or on the nodes of a cluster, and print the head of the report.
 
-        Args:
-            head: how many lines about the environment; None for all.
-            shown: whether the head is printed.
-            workers: how many other processes do the work: an accelerator is left to them, and jax stays on the CPU in
-                this one; 0 where this one does it.
-            ray: the cluster; None for this machine.
+        An accelerator is left to the other processes that do the work, of which there are `workers`.
         """
         if ray is not None:
             from samebits.cluster.ray_probe import cluster_environment

@@ -142,9 +142,6 @@ def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
         seconds: that the import of one pair's code may take.
         go_on: how the command goes on from its journal, such as `continue with --resume`; empty where it has none.
         at_once: whether it has one without `journal_opened`.
-
-    Raises:
-        RequestError: the child ended because jax does not start on this machine.
     """
     if sys.platform != "linux" or "jax" in sys.modules or threading.active_count() > 1:
         return
@@ -184,14 +181,7 @@ def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
 
 
 def _exclude(name: str, left: list[str], how: str, status: int) -> bool:
-    """Leave out what may have ended a child, so that the others run; False where no pair can be named.
-
-    Args:
-        name: of the pair that was being imported; empty for none.
-        left: the pairs whose import had left a thread running.
-        how: the child ended.
-        status: with which it ended.
-    """
+    """Leave out what may have ended a child, so that the others run; False where no pair can be named."""
     excluded, beside = _SUPERVISION.excluded, _SUPERVISION.beside
     if name and name not in excluded:
         excluded[name] = f"its code ended the process that imported it ({how})"
@@ -212,12 +202,9 @@ def _is_from_outside(status: int) -> bool:
 
 
 def _find_why_not_started(status: int) -> None:
-    """Look whether jax ends another process too, in which none of the user's code runs.
+    """Look whether jax ends another process too, in which none of the user's code runs; then raise what it says.
 
     XLA ends a process that it cannot start in, as where `XLA_FLAGS` has an unknown flag; it raises nothing.
-
-    Raises:
-        RequestError: it does.
     """
     if os.waitstatus_to_exitcode(status) in _FATAL:
         from samebits.host.backend_start import capture_apart

@@ -100,11 +100,7 @@ class CompilingWork(Work[Row]):
 
     @abstractmethod
     def begin(self, pair: Pair, item: Item) -> CompilingItem[Row]:
-        """Trace the programs of an item, and have them compiled.
-
-        Raises:
-            SamebitsError: there is nothing to compile, and why.
-        """
+        """Trace the programs of an item, and have them compiled."""
 
     @abstractmethod
     def failed(self, error: CompileError) -> Row:

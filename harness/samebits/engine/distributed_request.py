@@ -68,14 +68,7 @@ class DistributedRequest:
 
 
 def take_request(variables: MutableMapping[str, str] | None = None) -> DistributedRequest | None:
-    """Return what the environment says, taken out of it: processes started from here are not among those meant.
-
-    Args:
-        variables: those of this process by default.
-
-    Returns:
-        None where it does not ask for several processes.
-    """
+    """Take what the environment says out of it, which other processes must not see; None where this one is alone."""
     variables = os.environ if variables is None else variables
     values = {name: variables.pop(name, "") for name in VARIABLES}
     if values[DISTRIBUTED] in ("", "0"):

@@ -126,15 +126,9 @@ def drive(
     on_problem: Callable[[Problem], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Done[Row]]:
-    """Yield every item with its rows, in the order in which they are known.
+    """Yield every item with its rows, in the order in which they are known; the executor stays open.
 
-    Args:
-        work: what is done.
-        items: all of them.
-        executor: where; closing the iterator does not close it.
-        limits: of each item.
-        on_problem: called once with each pair that cannot run at all; its other items are dropped.
-        clock: seconds.
+    `on_problem` is called once with each pair that cannot run at all; its other items are dropped.
     """
     yield from _Drive(work, items, executor, limits, on_problem, clock).results()
 

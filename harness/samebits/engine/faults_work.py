@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def fault_items(tree: Path, numbers: Sequence[int]) -> list[Item]:
-    """Faults of a tree, each of them by itself: one that cannot be planted says nothing about the others of its pair.
-
-    Args:
-        tree: whose faults are planted.
-        numbers: of the faults in `all_faults(tree)`; a fault may hold functions, which cannot be pickled.
-    """
+    """Return faults by number, since one may hold functions; each by itself: one may be impossible to plant."""
     items, known, seen = [], planted.all_faults(tree), Counter[str]()
     for number in numbers:
         fault = known[number]

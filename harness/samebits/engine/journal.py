@@ -227,11 +227,7 @@ class Journal:
             self.failed = error.strerror or str(error)
 
     def close(self, *, remove: bool) -> None:
-        """End writing.
-
-        Args:
-            remove: the run is complete, and its document says everything.
-        """
+        """End writing; `remove` where the run is complete, and its document says everything."""
         self.sync()
         if remove:
             with contextlib.suppress(OSError):

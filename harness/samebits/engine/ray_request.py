@@ -59,15 +59,7 @@ def ray_request(
     workers: int | None = None,
     root: Path | None = None,
 ) -> RayRequest:
-    """Return a request from the words of the command line.
-
-    Args:
-        address: of `--ray`; `local` means RAY_ADDRESS where that is set.
-        task: of `--ray-task`, each as in `CPU=2`.
-        platform: of `--platform`; None for the CPU.
-        workers: of `--workers`.
-        root: the tree; None for the current folder.
-    """
+    """Return a request from the words of the command line."""
     if address == LOCAL:
         address = os.environ.get("RAY_ADDRESS", LOCAL)
     if address.startswith("ray://"):

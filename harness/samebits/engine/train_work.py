@@ -119,13 +119,7 @@ def key_of_narrow(row: Config) -> str:
 def detection_items(
     matrix: Matrix, defects: Sequence[Defect], again: Mapping[str, str], again_narrow: Mapping[str, str]
 ) -> list[Item]:
-    """Return one per healthy row in bfloat16, and one per defect.
-
-    Args:
-        matrix: that the defects are planted into.
-        defects: in the order of the table.
-        again, again_narrow: by name of a run, the command that makes it again, in float32 and in bfloat16.
-    """
+    """Return one per healthy row in bfloat16, and one per defect."""
     from samebits.train.detection import healthy_rows
 
     rows = [

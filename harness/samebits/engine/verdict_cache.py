@@ -227,11 +227,7 @@ class VerdictCache(SourceMemory):
 
 
 def shared_entries() -> EntryStore | None:
-    """Return the entries of all runs of this user; None where they may take no space.
-
-    Raises:
-        RequestError: the limit that is set is not a size.
-    """
+    """Return the entries of all runs of this user; None where they may take no space."""
     size = limit()
     return EntryStore(cache_folder("verdicts"), size) if size else None
 

@@ -73,14 +73,7 @@ def _tried(seconds: float) -> str | None:
 
 
 def leave_to_workers(workers: int) -> Environment:
-    """Have jax start on the CPU in this process alone; processes that it starts have the accelerator.
-
-    Returns:
-        The environment that they have.
-
-    Raises:
-        RequestError: the accelerator does not start, or is a TPU and there are several workers.
-    """
+    """Have jax start on the CPU in this process alone; return the environment of the processes that it starts."""
     environment.prepare(processes=workers)
     here = capture_apart()
     import jax

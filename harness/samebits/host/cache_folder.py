@@ -24,14 +24,7 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_size(text: str, place: str, expected: str, *, with_unit: bool = False) -> int:
-    """Return a size in bytes: `8G` and `8GiB` are 8 * 2**30, `8GB` is 8 * 10**9; without a unit it is in bytes.
-
-    Args:
-        text: as the user wrote it.
-        place: where it was written, for the message.
-        expected: what is expected there, for the message.
-        with_unit: whether all but 0 need a unit.
-    """
+    """Return a size in bytes: `8G` and `8GiB` are 8 * 2**30, `8GB` is 8 * 10**9; without a unit it is in bytes."""
     match = _SIZE.fullmatch(text.strip())
     size = math.inf
     if match is not None and not (with_unit and match[2] is None and text.strip() != "0"):
@@ -69,9 +62,6 @@ def cache_root() -> Path:
     """Return the folder of all caches: samebits in the user's cache folder, or `SAMEBITS_CACHE_DIR` if that is set.
 
     Of a user without a home, a temporary folder of that user's.
-
-    Raises:
-        RequestError: that folder is another user's, whose results must not be believed.
     """
     override = os.environ.get(VARIABLE)
     if override:
@@ -108,21 +98,13 @@ def limit_text() -> tuple[str, str]:
 
 
 def limit() -> int:
-    """Return how many bytes the remembered results may take; with 0, nothing is remembered.
-
-    Raises:
-        RequestError: what is set is not a size.
-    """
+    """Return how many bytes the remembered results may take; with 0, nothing is remembered."""
     text, place = limit_text()
     return parse_limit(text, place)
 
 
 def parse_limit(text: str, place: str) -> int:
-    """Return a limit in bytes.
-
-    Raises:
-        RequestError: it is not a size.
-    """
+    """Return a limit in bytes."""
     return parse_size(text, place, "0, or a number with a unit, such as 500MB", with_unit=True)
 
 
@@ -155,11 +137,7 @@ class CacheRow:
 
 
 def cache_row(name: str, removed: int = 0) -> CacheRow:
-    """Return what a cache holds now.
-
-    Raises:
-        RequestError: it cannot be read.
-    """
+    """Return what a cache holds now."""
     folder = cache_folder(name)
     children = _children(folder)
     times = [_stat(path)[1] for path in children]
@@ -176,12 +154,7 @@ def cache_row(name: str, removed: int = 0) -> CacheRow:
 
 
 def clear(name: str, days: float | None = None) -> int:
-    """Remove the entries of a cache, and return how many; journals of runs that are under way stay.
-
-    Args:
-        name: of the cache.
-        days: only those that were last used, or written, longer ago; all by default.
-    """
+    """Remove the entries of a cache, or those unused for `days`, and count them; journals of runs under way stay."""
     before = None if days is None else time.time() - days * DAY
     children = _children(cache_folder(name))
     count = 0

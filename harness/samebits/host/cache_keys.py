@@ -68,12 +68,7 @@ def key_of(value: Any) -> Hashable:
 
 
 def digest_of(arrays: Iterable[Any], *words: Hashable) -> str:
-    """Return a digest of arrays and of the words that go with them: dtypes, shapes and every byte.
-
-    Args:
-        arrays: of NumPy or of jax.
-        words: with an exact `repr`, such as names and booleans.
-    """
+    """Return a digest of arrays and of the words that go with them: dtypes, shapes and every byte."""
     digest = hashlib.sha256(repr(words).encode())
     for array in arrays:
         digest.update(repr(_array_key(array)).encode())

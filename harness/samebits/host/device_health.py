@@ -13,11 +13,7 @@ LONGEST = 300
 
 
 def device_failure() -> str | None:
-    """Explain why a device of this process no longer takes and returns data; None where all in use do.
-
-    Returns:
-        In one line: `device cuda:0 failed: INTERNAL: CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS`.
-    """
+    """Explain why a device of this process no longer takes and returns data; None where all in use do."""
     if not environment.backend_started():
         return None
     import jax

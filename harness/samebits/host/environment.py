@@ -124,13 +124,8 @@ def prepare(
 ) -> None:
     """Set devices, platform, determinism and shares of a GPU's memory; must run before jax's backend starts.
 
+    What is None stays as the user's environment or jax says. `option` says how many processes run beside each other.
     Processes that this one starts have the same, by their environment.
-
-    Args:
-        devices: how many CPU devices; None keeps what the user's environment says, else `DEVICES`.
-        platform: `cpu`, `tpu` or `gpu`; None keeps what jax chooses.
-        processes: how many run beside each other on this machine.
-        option: that says how many.
     """
     if devices is not None and devices < 1:
         raise RequestError(f"--devices {devices}: expected at least 1")
@@ -173,11 +168,7 @@ def prepare(
 
 
 def capture() -> Environment:
-    """Return the environment of this process; starts the backend.
-
-    Raises:
-        RequestError: it does not start, as where `--platform tpu` finds no TPU.
-    """
+    """Return the environment of this process; starts the backend."""
     import jax
 
     here = devices_here()

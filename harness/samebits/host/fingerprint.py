@@ -60,12 +60,7 @@ class MachineFingerprint:
 
 
 def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFingerprint:
-    """Return the fingerprint of this machine; imports nothing of what it reads.
-
-    Args:
-        folders: absolute paths of the user's trees.
-        package: the folder of samebits, which may lie elsewhere on another machine.
-    """
+    """Return the fingerprint of this machine; imports nothing of what it reads."""
     files = {f"samebits/{path.relative_to(package).as_posix()}": file_digest(path) for path in _sources(package)}
     missing = []
     for folder in dict.fromkeys(folders):

@@ -66,11 +66,7 @@ SUBJECT = 60
 
 
 def history(root: Path, good: str, bad: str) -> list[Commit]:
-    """Return the commits that `bad` has and `good` has not, parents before children, all parents of merges followed.
-
-    Raises:
-        RequestError: the tree is in no repository.
-    """
+    """Return the commits that `bad` has and `good` has not, parents before children, all parents of merges followed."""
     # Traversed here: where clocks were wrong, git's own subtraction of histories may stop too early.
     lines = _git(root, "rev-list", "--topo-order", "--parents", "--end-of-options", bad).split("\n")
     parents = {words[0]: words[1:] for words in (line.split() for line in lines)}
@@ -86,11 +82,7 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
 
 
 def commit_read(root: Path, commit: str) -> Commit:
-    """Return what git says about one commit.
-
-    Raises:
-        RequestError: there is no such commit.
-    """
+    """Return what git says about one commit."""
     return _read(root, [commit])[0]
 
 
@@ -107,26 +99,13 @@ def _read(root: Path, commits: Sequence[str]) -> list[Commit]:
 
 
 def is_ancestor(root: Path, ancestor: str, other: str) -> bool:
-    """Return whether `other` has all of the history of `one`.
-
-    Raises:
-        RequestError: there is no such commit.
-    """
+    """Return whether `other` has all of the history of `one`."""
     # Not `merge-base --is-ancestor`: its "no" is an exit code like that of an error.
     return _git(root, "merge-base", "--all", "--end-of-options", ancestor, other, none=True).split() == [ancestor]
 
 
 def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None = None) -> dict[str, str]:
-    """Return what each commit has in folders of a tree, as a text that is equal where the content is.
-
-    Args:
-        root: the tree.
-        commits: their full hashes.
-        folders: of the tree, or beside it as `../src`; the whole repository without.
-
-    Raises:
-        RequestError: the tree is in no repository.
-    """
+    """Return what each commit has in folders of a tree, or in all of it, as a text that is equal where that is."""
     paths = [""] if folders is None else [_path_of(root, folder) for folder in folders]
     objects = [f"{commit}:{path}" for commit in commits for path in paths]
     # A name that is not there is answered by `NAME missing`, and any by one line.
@@ -138,18 +117,9 @@ def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None =
 
 
 def extract(root: Path, commit: str, folders: Sequence[str], to: Path) -> None:
-    """Write folders of a tree as they were at a commit; one that it has not is left out.
+    """Write folders of a tree, or beside it as `../src`, as they were at a commit; one that it has not is left out.
 
     Neither the tree nor the index of the user is read or written.
-
-    Args:
-        root: the tree.
-        commit: its full hash.
-        folders: of the tree, or beside it as `../src`.
-        to: where; the folders are made in it, or beside it.
-
-    Raises:
-        RequestError: git cannot write them.
     """
     top = top_folder(root)
     for folder in folders:
@@ -165,14 +135,7 @@ def extract(root: Path, commit: str, folders: Sequence[str], to: Path) -> None:
 
 
 def difference(root: Path, before: str | None, commit: str, folders: Sequence[str] | None = None) -> str:
-    """Return what a commit changes in folders of a tree, as a patch.
-
-    Args:
-        root: the tree.
-        before: the commit that it is held against; None for one without parents.
-        commit: its full hash.
-        folders: of the tree, or beside it as `../src`; the whole repository without.
-    """
+    """Return what a commit changes in folders of a tree, as a patch."""
     base = [before, commit] if before else ["--root", "--no-commit-id", commit]
     paths = [] if folders is None else ["--", *(_path_of(root, folder) or "." for folder in folders)]
     return _git(top_folder(root), "diff-tree", "-r", "-p", "-M", "--no-color", *base, *paths)
@@ -185,11 +148,7 @@ def _path_of(root: Path, folder: str) -> str:
 
 
 def folder_in_repository(root: Path) -> Path:
-    """Return the folder of a tree, relative to the top of its repository.
-
-    Raises:
-        RequestError: the tree is in no repository.
-    """
+    """Return the folder of a tree, relative to the top of its repository."""
     return root.resolve().relative_to(top_folder(root).resolve())
 
 
@@ -204,17 +163,10 @@ def top_folder(root: Path) -> Path:
 
 
 def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
-    """List the files of the repository of a tree that are not as committed, untracked ones included.
+    """List the files of the repository of a tree that are not as committed, untracked ones included; not of a folder.
 
     Those outside of the tree count: a commit stands for all of its repository, and a tree imports sources beside it.
     What Python compiles beside its sources does not count: samebits has it do so where it imports a declaration.
-
-    Args:
-        root: the tree, the top of its repository or a folder in it; paths are relative to the top.
-        except_for: a folder whose files do not count.
-
-    Raises:
-        RequestError: the tree is in no git repository.
     """
     words = ["status", "--porcelain", "--untracked-files=all", "--", ":(top)", ":(top,exclude,glob)**/__pycache__/**"]
     if except_for is not None:
@@ -225,11 +177,7 @@ def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
 
 
 def head_commit(root: Path) -> str:
-    """Return the commit that a tree is at.
-
-    Raises:
-        RequestError: the tree is in no git repository, or in one without a commit.
-    """
+    """Return the commit that a tree is at."""
     return _git(root, "rev-parse", "--verify", "HEAD")
 
 

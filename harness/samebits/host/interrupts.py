@@ -32,11 +32,7 @@ class Stop:
 
     @contextlib.contextmanager
     def listening(self, *signals: signal.Signals) -> Iterator[Stop]:
-        """Set the flag and raise `KeyboardInterrupt` at a signal inside; afterwards signals are as before.
-
-        Args:
-            signals: which; SIGINT, SIGTERM and SIGHUP by default.
-        """
+        """Set the flag and raise `KeyboardInterrupt` at a signal inside, by default one of `ENDING`."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return

@@ -22,9 +22,6 @@ def load_file(path: Path) -> ModuleType:
 
     A file that is already reachable under its package's name (our own tree) is imported under it; a file of
     somebody else's tree, where the folders have the same names, gets a name of its own.
-
-    Raises:
-        DeclarationError: the file does not import.
     """
     path = path.resolve()
     if _is_at(f"{path.parent.name}.{path.stem}", path):
@@ -37,9 +34,6 @@ def load_standalone_file(path: Path) -> ModuleType:
     """Import any file once as pytest would: its folder, and the current one, can be imported from.
 
     A file in a package is imported under its full name, so that it can import relatively.
-
-    Raises:
-        DeclarationError: the file does not import.
     """
     path = path.resolve()
     top = next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
@@ -54,9 +48,6 @@ def load_package(folder: Path) -> ModuleType:
     """Import the package in a folder once, with the modules that it imports relatively.
 
     Our own tree's is imported under its name; that of somebody else's tree gets a name of its own, as in `load_file`.
-
-    Raises:
-        DeclarationError: it does not import.
     """
     path = folder.resolve() / "__init__.py"
     name = f"{path.parent.parent.name}.{path.parent.name}"

@@ -31,12 +31,7 @@ class RepositorySources:
         return tuple(dict.fromkeys([*self.folders, *(folder for _, folder in self.packages)]))
 
     def in_checkout(self, top: Path, links: Path) -> list[str]:
-        """Return the entries of a path on which Python finds them in a checkout; without those that it does not have.
-
-        Args:
-            top: of the checkout.
-            links: a folder that is made for links to packages, where there are some.
-        """
+        """Return the entries of a path on which Python finds them in a checkout, with a folder of links to packages."""
         entries = [str(top / folder) for folder in self.folders if (top / folder).is_dir()]
         packages = [(name, top / folder) for name, folder in self.packages if (top / folder).is_dir()]
         if packages:

@@ -31,11 +31,7 @@ class Written:
 
 
 def written_now(tree: Path, variables: Mapping[str, str] = os.environ) -> Written:
-    """Return the record for a document that is written now.
-
-    Raises:
-        RequestError: `SOURCE_DATE_EPOCH` is not a number of seconds.
-    """
+    """Return the record for a document that is written now."""
     time = _time(variables.get("SOURCE_DATE_EPOCH", ""))
     try:
         return Written(time=time, commit=head_commit(tree), dirty=bool(is_dirty(tree)))

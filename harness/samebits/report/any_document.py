@@ -18,15 +18,7 @@ from samebits.schema.result import Problem
 
 
 def read_any_document(path: Path) -> object:
-    """Read a document of any command, every key and type checked; one of an older version opens too.
-
-    Returns:
-        The record that the command writes, such as `Document` of `samebits check`.
-
-    Raises:
-        RequestError: the file cannot be read, is empty or cut off, is not JSON, has another schema or an unknown
-            command, is not what this command writes, or contradicts itself.
-    """
+    """Read a document of any command, every key and type checked; one of an older version opens too."""
     raw = read_raw(path)
     kinds = _kinds()
     command = raw.get("command")
@@ -38,12 +30,9 @@ def read_any_document(path: Path) -> object:
 
 
 def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, object]]:
-    """Return documents for one page: the shards of a check become one document, and all others stay as they are.
+    """Return documents with their sources for one page: the shards of a check become one, all others stay as they are.
 
     Contracts are not audited and snapshots not compared, which needs the declarations: `samebits run merge` does both.
-
-    Returns:
-        The documents, each with the name of its source.
     """
     _require_distinct([path for path, _ in documents])
     shards = [(path, item) for path, item in documents if isinstance(item, Document) and item.shard is not None]

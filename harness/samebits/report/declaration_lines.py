@@ -39,15 +39,7 @@ class DeclarationLines:
         self._lines: dict[tuple[str, str], SourceLine | None] = {}
 
     def of(self, pair: str, case: str = "") -> SourceLine | None:
-        """Find the line of a case's `Case(id=...)`, else of the `Pair(name=...)`, else of the only pair in its file.
-
-        Args:
-            pair: its name.
-            case: the id of a case, also of one under a transform.
-
-        Returns:
-            None for a pair without a file, such as one of an interactive session.
-        """
+        """Find the line of a case's `Case(id=...)`, else of the `Pair(name=...)`, else of the only pair in its file."""
         if (pair, case) not in self._lines:
             self._lines[pair, case] = self._read(pair, case)
         return self._lines[pair, case]

@@ -116,15 +116,7 @@ def judged(
     why: str = "",
     **more: Any,
 ) -> Finding:
-    """Return a finding in a command's own words.
-
-    Args:
-        tool, place: whose, and of what.
-        verdict, ok: what it is, and whether it is as required.
-        evidence: why it is not better.
-        required, why: what is required, and the declared reason.
-        more: seconds and replay.
-    """
+    """Return a finding in a command's own words."""
     ruling = Ruling(verdict=verdict, required=required, ok=ok, reason=why or None, evidence=evidence)
     return Finding(tool=tool, place=place, ruling=ruling, **more)
 

@@ -62,12 +62,7 @@ class Rows:
     opened: bool = True
 
     def lines(self, most: int | None = None, *, folded: bool = False) -> list[str]:
-        """Return the lines of this part.
-
-        Args:
-            most: how many rows; all of them if None.
-            folded: whether it is folded, unless a row needs attention.
-        """
+        """Return the lines of this part, `most` rows at most; `folded` unless a row needs attention."""
         chosen, left = self.rows, 0
         if most is not None and most < len(self.rows):
             order = sorted(range(len(self.rows)), key=lambda number: (number not in self.bad, number))
@@ -211,12 +206,7 @@ def fenced(lines: Sequence[str], language: str = "") -> str:
 
 
 def markdown_page(page: Page, *, whole: bool = False) -> str:
-    """Return a page as Markdown: what came out, what to run, the worst failures, then its blocks.
-
-    Args:
-        page: what a command found.
-        whole: whether everything is written, as for a page of a documentation; else at most 60 lines.
-    """
+    """Return a page as Markdown: what came out, what to run, the worst failures, then its blocks."""
     head = f"{page.heading or TYPED.get(page.command, page.command)}: {page.word or page.state}"
     groups = [] if page.explained else page.failing
     parts = opening(head, page.closing, groups, page.problems, page.next)

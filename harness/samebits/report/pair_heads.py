@@ -120,11 +120,7 @@ def _sources(pair: Pair, results: Sequence[Finding]) -> Iterator[SideSource]:
 
 
 def side_source(side: str, function: Callable[..., Any]) -> SideSource | None:
-    """Return where a function is written, with its text.
-
-    Returns:
-        None of a function that has no source, such as one of a compiled module.
-    """
+    """Return where a function is written, with its text; None of one without a source, as in a compiled module."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)

@@ -51,13 +51,7 @@ class WorkLeft:
         return sum(known.done for known in self._classes.values())
 
     def add(self, name: str, seconds: float | None, units: int = 1) -> None:
-        """Count an item as done.
-
-        Args:
-            name: its class.
-            seconds: of work; None where nothing was done, as for an item that an earlier run remembers.
-            units: how many items it stands for.
-        """
+        """Count an item as done."""
         known = self._classes.setdefault(name, _Class(0))
         known.done += units
         known.total = max(known.total, known.done)
@@ -172,15 +166,7 @@ class ProgressBar:
             self._bar.stop()
 
     def add(self, name: str, seconds: float | None, *, words: str = "", failed: bool = False, units: int = 1) -> None:
-        """Count an item as done.
-
-        Args:
-            name: its class.
-            seconds: of work; None where an earlier run remembers it.
-            words: what is shown of it.
-            failed: whether it fails.
-            units: how many items of its class it stands for.
-        """
+        """Count an item as done."""
         self.work.add(name, seconds, units)
         self._last = self._clock()
         self._failed += failed

@@ -107,14 +107,6 @@ def show_table(
     """Print a plain table; where its columns do not fit, each row as its first cell and a list of the others.
 
     A digit that is cut off would be another number.
-
-    Args:
-        to: where it is printed.
-        heads: of the columns.
-        rows: their cells, the first of which names the row.
-        right: the heads of the columns that are aligned to the right.
-        wrapped: the heads of the columns of text, which takes as many lines as it needs.
-        least: characters of each column at least.
     """
     widths = [max(len(str(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
     least = [

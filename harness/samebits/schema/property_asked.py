@@ -106,11 +106,7 @@ def _check(name: str, options: Mapping[str, Any]) -> None:
 
 
 def parse_property(text: str) -> Property:
-    """Read a property as one word: `causal`, `window(size=4)`, `packed(segment_ids=segments)`.
-
-    Raises:
-        RequestError: it is not a property; the message has the word.
-    """
+    """Read a property as one word: `causal`, `window(size=4)`, `packed(segment_ids=segments)`."""
     wrong = RequestError(f"property '{text}': expected NAME or NAME(OPTION=VALUE, ...), as in window(size=4)")
     try:
         node = ast.parse(text.strip(), mode="eval").body

@@ -131,11 +131,7 @@ def _process(job: ClaimJob, stop: threading.Event) -> ProcessResult:
 def run_jobs(
     jobs: Sequence[ClaimJob], workers: int, stop: threading.Event, run: Run = _process
 ) -> Generator[FinishedJob]:
-    """Run jobs in parallel, and yield each as it ends.
-
-    Args:
-        stop: when set, running jobs are ended and the others are not started.
-    """
+    """Run jobs in parallel, and yield each as it ends; once `stop` is set, running ones end and no other starts."""
     with ThreadPoolExecutor(workers, thread_name_prefix="claims") as pool:
         waiting: set[Future[FinishedJob]] = {pool.submit(_run, job, stop, run) for job in jobs}
         try:
@@ -167,11 +163,7 @@ def _command_line(job: ClaimJob) -> list[str]:
 
 
 def passed_tests(file: Path) -> dict[str, bool]:
-    """Test functions by name: whether every case of each ran and passed; one that was skipped did not.
-
-    Raises:
-        CouldNotRun: the file cannot be read.
-    """
+    """Test functions by name: whether every case of each ran and passed; one that was skipped did not."""
     try:
         suites = JUnitXml.fromfile(str(file))
     except (OSError, ParseError, JUnitXmlError) as error:

@@ -44,12 +44,7 @@ class Source:
 
 
 def read_source(text: str) -> Source:
-    """Return the defaults of a file, by its ending, or of `module:Name`: a schema or a mapping.
-
-    Raises:
-        RequestError: it is neither, cannot be read, holds a key twice, or has no keys.
-        DeclarationError: the module cannot be imported.
-    """
+    """Return the defaults of a file, by its ending, or of `module:Name`: a schema or a mapping."""
     path = Path(text)
     if path.suffix.lower() in SUFFIXES:
         values = dict(_flattened(_file(path), ""))
@@ -233,9 +228,6 @@ def compare_sources(first: Source, second: Source, ignore: Sequence[str] = ()) -
 
     Types are strict: a boolean is not a number, 1 is not 1.0, and a string is not a number (`1e-5` without a dot is a
     string in YAML 1.1).
-
-    Raises:
-        CouldNotRun: they have no key in common, so nothing would be compared.
     """
     every = list(dict.fromkeys((*first.values, *second.values)))
     ignored = tuple(key for key in every if any(fnmatchcase(key, pattern) for pattern in ignore))

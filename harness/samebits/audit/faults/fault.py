@@ -105,12 +105,7 @@ FOLDER = Path("suites") / "faults"
 
 
 def all_faults(root: Path) -> list[Fault]:
-    """Return every planted fault of a tree, file by file.
-
-    Raises:
-        RequestError: the tree has none.
-        DeclarationError: a file does not import, or has no `FAULTS`.
-    """
+    """Return every planted fault of a tree, file by file."""
     files = sorted(path for path in (root / FOLDER).glob("*.py") if not path.stem.startswith("_"))
     if not files:
         raise RequestError(f"'{root}' plants no faults: expected files with FAULTS = (Fault(...), ...) in {FOLDER}/")

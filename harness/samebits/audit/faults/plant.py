@@ -33,12 +33,7 @@ from samebits.user_errors import one_line
 
 
 def plant(fault: Fault, pair: Pair) -> Pair:
-    """Return the pair with the fault planted; a fault of samebits itself leaves the pair unchanged.
-
-    Raises:
-        DeclarationError: the text to edit does not occur exactly once, so the table is out of date; or the edited file
-            does not import.
-    """
+    """Return the pair with the fault planted; a fault of samebits itself leaves the pair unchanged."""
     if not fault.old:
         return pair
     honest = implementation(pair, fault.side)
@@ -98,12 +93,7 @@ class FaultChecks:
         self._honest: dict[Request, list[Finding]] = {}
 
     def check(self, fault: Fault) -> FaultRow:
-        """Check a fault and the correct implementation at the same points.
-
-        Raises:
-            MeshError: a point does not fit the devices that there are, so that the check could not see the fault.
-            DeclarationError: the fault cannot be planted.
-        """
+        """Check a fault and the correct implementation at the same points."""
         pair, patch = self._load(fault.pair), _patch(fault)
         request = fault.request if fault.request.variants else replace(fault.request, variants=(fault.side,))
         if request not in self._honest:

@@ -30,11 +30,7 @@ class Interconnect:
     wraparound: bool = True
 
     def check(self, chip: Chip, setup: TrainingSetup) -> None:
-        """Check that the chip has this interconnect.
-
-        Raises:
-            RequestError: an axis is not in the mesh, or the chip has no such interconnect.
-        """
+        """Check that the chip has this interconnect."""
         for axis, wires in self.over.items():
             most = int(chip.torus.value)
             if setup.axis_size(axis) == 1:

@@ -41,11 +41,6 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
     Args:
         setup: sizes and mesh; activations are split over batch and `tensor`, weights over `fsdp`, `context` and
             `tensor`, the hidden ones over `tensor`.
-
-    Raises:
-        RequestError: no slice is named, the mesh has an axis that a dense MLP does not, or it does not fit.
-        NoCompiler: libtpu is not installed.
-        CouldNotRun: the compiler raised.
     """
     check_block(setup, target, dtype)
     import jax

@@ -160,11 +160,7 @@ WIDTHS = {"bfloat16": 2, "float8": 1}
 
 
 def chip_of(target: str) -> Chip:
-    """Return the chip of a target: a generation such as `tpu7x`, or a slice of it such as `tpu7x:4x4x4`.
-
-    Raises:
-        RequestError: the generation has no figures here, or the slice is malformed.
-    """
+    """Return the chip of a target: a generation such as `tpu7x`, or a slice of it such as `tpu7x:4x4x4`."""
     name = target.partition(":")[0]
     if name not in CHIPS:
         near = ["tpu7x"] if name in ("v7x", "v7", "tpu7") else difflib.get_close_matches(name, CHIPS, n=1)

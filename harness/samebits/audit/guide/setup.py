@@ -18,10 +18,6 @@ def guide_mesh(mesh: MeshSpec, roles: Iterable[str]) -> MeshSpec:
 
     Args:
         roles: `OWN=GUIDE`, such as `tp=tensor`; axes that are named as in the guide need none.
-
-    Raises:
-        RequestError: a role is malformed, repeated, unknown, or of an axis that the mesh does not have.
-        MeshError: an axis is not one of the guide's, and has no role.
     """
     named: dict[str, str] = {}
     for text in roles:
@@ -132,11 +128,7 @@ NEEDED = ("embed", "mlp", "heads")
 
 
 def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
-    """Return a known model, with given sizes in place of its own; or a model made of the given sizes.
-
-    Raises:
-        RequestError: the model is unknown, or a required size is missing.
-    """
+    """Return a known model, with given sizes in place of its own; or a model made of the given sizes."""
     stated = {name: value for name, value in sizes.items() if value is not None}
     if model is not None:
         if model not in MODELS:

@@ -233,14 +233,7 @@ _BOUND = COLOURS["refused"]
 
 
 def curves(rows: Sequence[Row], value: str, title: str, runs: Sequence[str]) -> dict[str, Any]:
-    """Draw one line for each run over steps.
-
-    Args:
-        rows: with `run`, `step` and the value.
-        value: the key of what is drawn; None is left out.
-        title: of the axis.
-        runs: all runs, so that several charts give them the same colours.
-    """
+    """Draw one line for each run over steps."""
     chart = _line(rows).encode(
         x=_steps(rows),
         y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)),

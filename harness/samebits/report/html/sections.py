@@ -163,11 +163,7 @@ def page_of(sections: Iterable[Section]) -> str:
 
 
 def html_page(sections: Iterable[Section], title: str) -> str:
-    """Return a whole page.
-
-    Returns:
-        The text of an HTML file that needs no other file and no network.
-    """
+    """Return a whole page."""
     from markupsafe import Markup
 
     ordered = _numbered(sorted(sections, key=lambda section: get_args(State).index(section.page.state)))
