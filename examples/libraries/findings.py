@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from samebits.report.check import Document, SideTally, closing, exempted, read_document, rows
+from samebits.report.check import Document, SideTally, closing, read_document, rows
 from samebits.report.document import read_as
 from samebits.report.faults import FaultTable
 from samebits.report.markdown import escaped, folded, markdown_table
@@ -107,7 +107,12 @@ def _where(results: Iterable[Finding]) -> str:
 
 def _differences(document: Document) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
-    for (pair, variant, reason), known in exempted(document.results).items():
+    by_reason: dict[tuple[str, str, str], list[Finding]] = {}
+    for result in document.results:
+        if result.ruling.exempt and result.ruling.ok:
+            key = (result.place.pair, result.place.variant, result.ruling.reason or "")
+            by_reason.setdefault(key, []).append(result)
+    for (pair, variant, reason), known in by_reason.items():
         first = next((result for result in known if result.comparison.witness), known[0])
         lines.append((pair, variant, _where(known), reason, _seen(first), first.replay))
     return lines
@@ -157,7 +162,7 @@ def _sides(document: Document) -> list[str]:
 
 def _cell(tally: SideTally, results: Sequence[Finding], direction: str) -> str:
     """The verdicts of a direction, with how far what only rounds goes."""
-    text = tally.counts(direction)
+    text = ", ".join(words for _, words in tally.parts(direction))
     rounded = [r for r in results if r.place.direction == direction and r.ruling.verdict == "rounding"]
     if not rounded:
         return text

@@ -202,7 +202,6 @@ class FlagsOptions(PointOptions, SearchOptions):
     ] = ()
     only: Annotated[bool, option("Try the options together, and nothing else.")] = False
     passes: Annotated[bool, option("Try passes even where an option heals.")] = False
-    against_backend: Annotated[str | None, option("Another backend in place of the reference.", "NAME")] = None
     target: Annotated[str, option("A slice whose compiled program is searched: v5p:2x2x1, or cpu:8.", "T")] = ""
     devices: options.Devices = None
     root: options.Tree = None
@@ -236,8 +235,6 @@ def bisect_flags(chosen: FlagsOptions) -> int:
         devices, platform = devices or Target(name=chosen.target).cpu_devices, platform or "cpu"
     environment.prepare(devices=devices, platform=platform)
     _reject_tpu()
-    if chosen.against_backend is not None:
-        reject_backend(chosen.against_backend)
     return chosen.run("flags", lambda session: search(request, session), session, cached=False)
 
 
@@ -250,17 +247,6 @@ def _reject_tpu() -> None:
             "bisect flags runs both sides in a process of their own beside this one, and a TPU belongs to one process "
             "at a time; --platform cpu bisects on the CPU, `samebits check --shake` shakes on the TPU"
         )
-
-
-def reject_backend(name: str) -> None:
-    """Say why two backends cannot be compared."""
-    import jax
-
-    here = jax.default_backend()
-    raise RequestError(
-        f"--against-backend {name}: both sides run on {here} here, and two backends are not run in one process; "
-        "write goldens on each (samebits golden write) and check them on the other"
-    )
 
 
 # --- mesh ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from samebits.host.isolation import note
 from samebits.host.written import Written
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.check import Document
-from samebits.report.contradictions import edited, holds_wrongly, repeats
+from samebits.report.contradictions import edited, holds_wrongly
 from samebits.report.shards import (
     ShardFile,
     asked_for,
@@ -58,7 +58,7 @@ def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int
     pairs = {item.pair.name: item.pair for item in loaded}
     results: list[Finding] = []
     there: set[str] = set()
-    is_twice = repeats()
+    seen = set()
     otherwise: dict[str, Problem] = {}
     for file in files:
         written = file.document.written
@@ -73,9 +73,9 @@ def _joined(files: Sequence[ShardFile], loaded: Sequence[LoadedPair], parts: int
             there.add(key)
             results.append(result)
             problem = held_otherwise(file, pairs[pair], result)
-            twice = is_twice(result)
-            if twice is not None:
-                problem = Problem(pair=pair, message=edited(file.path, result, twice), exit_code=2)
+            if result.place in seen:
+                problem = Problem(pair=pair, message=edited(file.path, result, "is there twice"), exit_code=2)
+            seen.add(result.place)
             if problem is not None:
                 otherwise.setdefault(pair, problem)
         for problem in file.document.problems:

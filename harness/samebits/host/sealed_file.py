@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from samebits.errors import CouldNotRun, SamebitsError
-from samebits.schema.json_text import content_digest, json_error_place, place_at_end, unknown_key
+from samebits.schema.json_text import content_digest, unknown_key
 
 R = TypeVar("R")
 
@@ -93,17 +93,15 @@ class Sealed(Generic[R]):
 
     def _plain(self, path: Path) -> dict[str, Any]:
         try:
-            data = path.read_bytes()
-            text = data.decode()
+            text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise CouldNotRun(f"{self.what} {path}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError as error:
-            place = place_at_end(data[: error.start].decode())
-            raise self._damaged(path, f"byte {error.start} is not UTF-8, in {place}; restore the file") from None
+            raise self._damaged(path, f"byte {error.start} is not UTF-8; restore the file") from None
         try:
             plain = json.loads(text, parse_constant=self._refuse_constant)
         except json.JSONDecodeError as error:
-            raise self._damaged(path, f"{json_error_place(text, error)}; restore the file") from None
+            raise self._damaged(path, f"no JSON at line {error.lineno}: {error.msg}; restore the file") from None
         except ValueError as error:
             raise self._damaged(path, f"{error}; restore the file") from None
         if not isinstance(plain, dict) or plain.get("schema") != self.schema:

@@ -30,7 +30,6 @@ from samebits.report.words import (
 from samebits.schema.contract import RUNGS
 from samebits.schema.difference import ulps_in_words
 from samebits.schema.finding import COUNTED, Finding, Place, ShakeSummary, exit_code
-from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import VERDICTS, Problem, Summary, Verdict
 
 RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
@@ -47,6 +46,43 @@ ROWS = ("pair", "variant", "forward", "gradient", "cases", "meshes", "dtypes", "
 LEAVES = ("pair", "variant", "direction", "leaf", "measured here", "reason")
 
 _TONES: dict[str, Tone] = {"rounding": "warn", "different": "bad", "unstable": "bad", "error": "bad", "skipped": "dim"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseInputs:
+    """What the sides of a pair were called with in a case, on some meshes.
+
+    Args:
+        case: its id.
+        meshes: on which these are the arguments.
+        statics: the static arguments, as Python writes them.
+        arguments: the array arguments by name, of a tree its leaves: dtype, sizes and mesh axes, then how the elements
+            are drawn, as in `int32[8@data,16] integers from 0 to 9` or `[8,16@(fsdp,tensor)] normal, special nan`.
+            Without a dtype it has that of the sweep; special values are in a second set of inputs.
+    """
+
+    case: str
+    meshes: tuple[str, ...]
+    statics: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideSource:
+    """Where the function of a side is written.
+
+    Args:
+        side: the reference or a variant.
+        file: the last folder and the name of the file, as places in `lines` have it.
+        first, last: its first and its last line.
+        text: these lines, at most 120; None where all results of the side hold with equal bits.
+    """
+
+    side: str
+    file: str
+    first: int
+    last: int
+    text: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -395,19 +431,23 @@ def _notes(notes: Sequence[str]) -> list[Block]:
 
 def note_lines(document: Document) -> list[str]:
     """Write known differences, what was skipped or not interpreted, other layouts, and the notes of the run."""
+    noted = Counter(noted for result in document.results for noted in _noted(result))
     lines = [
-        f"{pair}/{variant}: {plural(len(known), 'known difference')}: {reason}"
-        for (pair, variant, reason), known in exempted(document.results).items()
-    ]
-    lines += [
-        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped: {reason}"
-        for (pair, mesh, reason), count in skipped(document.results).items()
-    ]
-    lines += [
-        f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
-        for (pair, variant, what), count in not_interpreted(document.results).items()
+        f"{who}: {plural(count, what)}{rest}"
+        for (_, who, what, rest), count in sorted(noted.items(), key=lambda item: item[0][0])
     ]
     return [*lines, *other_input_notes(document.results), *layout_notes(document), *document.summary.notes]
+
+
+def _noted(result: Finding) -> Iterator[tuple[int, str, str, str]]:
+    """Yield what a result is counted for in a note: its order among notes, of whom, what is counted, what is said."""
+    place, ruling = result.place, result.ruling
+    if ruling.exempt and ruling.ok:
+        yield 0, f"{place.pair}/{place.variant}", "known difference", f": {ruling.reason or ''}"
+    if ruling.verdict == "skipped":
+        yield 1, place.pair, "result", f" on mesh {place.mesh} skipped: {ruling.reason or 'no reason given'}"
+    if result.proof.not_interpreted:
+        yield 2, f"{place.pair}/{place.variant}", "result", f" not interpreted: {result.proof.not_interpreted}"
 
 
 def layout_notes(document: Document) -> list[str]:
@@ -549,10 +589,6 @@ class SideTally:
                 parts.append((verdict, f"{verdict} {count}{mark}"))
         return parts
 
-    def counts(self, direction: str) -> str:
-        """Return the verdicts of a direction in words, such as `bitwise 96, rounding 12`."""
-        return ", ".join(text for _, text in self.parts(direction))
-
     @property
     def lowest(self) -> str:
         """Return the lowest rung that a contract of this side accepts."""
@@ -595,33 +631,6 @@ def accepted(results: Iterable[Finding]) -> dict[tuple[str, ...], list[Finding]]
             key = (place.pair, ruling.reason or "", place.variant, place.direction, place.leaf)
             leaves.setdefault(key, []).append(result)
     return {key: leaf for key, leaf in leaves.items() if any(each.ruling.verdict == "rounding" for each in leaf)}
-
-
-def exempted(results: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:
-    """Return the known differences that came out as declared, by pair, variant and reason."""
-    known: dict[tuple[str, str, str], list[Finding]] = {}
-    for result in results:
-        if result.ruling.exempt and result.ruling.ok:
-            known.setdefault((result.place.pair, result.place.variant, result.ruling.reason or ""), []).append(result)
-    return known
-
-
-def not_interpreted(results: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
-    """Return how many results of each pair and variant rest on execution alone, by what could not be interpreted."""
-    return Counter(
-        (result.place.pair, result.place.variant, result.proof.not_interpreted)
-        for result in results
-        if result.proof.not_interpreted
-    )
-
-
-def skipped(results: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
-    """Return how many results of each pair were skipped on each mesh, by the reason."""
-    return Counter(
-        (result.place.pair, result.place.mesh, result.ruling.reason or "no reason given")
-        for result in results
-        if result.ruling.verdict == "skipped"
-    )
 
 
 def failures(results: Sequence[Finding], cap: int = CAP) -> tuple[list[list[Finding]], int]:

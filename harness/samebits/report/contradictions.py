@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from pathlib import Path
 
 from samebits.errors import RequestError
 from samebits.report.check import Document
 from samebits.report.prove import ProofDocument
+from samebits.report.words import verdict_counts
 from samebits.schema.contract import RUNGS
 from samebits.schema.finding import Finding, summarise
 
@@ -18,26 +18,14 @@ def require_consistent(path: Path, document: object) -> None:
     """Reject a document of `check`, `compare` or `prove` that contradicts itself; any other passes."""
     if not isinstance(document, (Document, ProofDocument)):
         return
-    is_twice = repeats()
+    seen = set()
     for row in document.results:
-        what = is_twice(row) or holds_wrongly(row)
+        what = "is there twice" if row.place in seen else holds_wrongly(row)
+        seen.add(row.place)
         if what is not None:
             raise RequestError(edited(path, row, what))
     if isinstance(document, Document):
         _require_counts(path, document)
-
-
-def repeats() -> Callable[[Finding], str | None]:
-    """Return a function that says of each row in turn whether its place was there before."""
-    seen: set[Hashable] = set()
-
-    def is_twice(row: Finding) -> str | None:
-        if row.place in seen:
-            return "is there twice"
-        seen.add(row.place)
-        return None
-
-    return is_twice
 
 
 def holds_wrongly(row: Finding) -> str | None:
@@ -69,10 +57,6 @@ def _require_counts(path: Path, document: Document) -> None:
     shown = {verdict: count for verdict, count in said.verdicts.items() if count}
     if shown != counted.verdicts:
         raise RequestError(
-            f"{path}: its summary says {_words(shown)}, and its rows are {_words(dict(counted.verdicts))}: it was "
-            "edited; check again"
+            f"{path}: its summary says {verdict_counts(shown) or 'no verdicts'}, and its rows are "
+            f"{verdict_counts(counted.verdicts) or 'no verdicts'}: it was edited; check again"
         )
-
-
-def _words(verdicts: dict[str, int]) -> str:
-    return ", ".join(f"{verdict} {count}" for verdict, count in verdicts.items()) or "no verdicts"

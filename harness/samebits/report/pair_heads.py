@@ -15,12 +15,11 @@ from samebits.errors import DeclarationError, SamebitsError
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_shape
 from samebits.programs.plan import LoadedPair
-from samebits.report.check import PairHead
+from samebits.report.check import CaseInputs, PairHead, SideSource
 from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.values import Given, Integers, Normal, Uniform
 
 SOURCE_LINES = 120

@@ -196,7 +196,6 @@ def test_options_that_do_not_compile_were_not_tried(tmp_path: Path, more: tuple[
     [
         (("--only",), "--only tries the options given: add --option NAME=VALUE"),
         (("--option", "xla_allow"), "--option xla_allow: expected NAME=VALUE"),
-        (("--against-backend", "gpu"), "--against-backend gpu: both sides run on cpu here"),
         (("--mesh", "stage2"), "--mesh stage2: pair 'scaled' has no axis 'stage'; it knows data"),
         (("--variant", "plane"), "has no variant 'plane'; did you mean plain"),
         (("--leaf", "outs"), "--leaf outs: unknown output; expected one of out"),

@@ -146,12 +146,12 @@ def test_unused_damaged_and_stale_goldens_fail(accepted: Path, tmp_path: Path) -
     (folder / "toy__two.json").write_text(whole[: len(whole) // 2])
     ended = samebits_golden("check", "--root", root)
     assert ended.code == 2
-    assert len(ended.lines) == 1 and "the file ends within steps[" in ended.lines[0]
+    assert len(ended.lines) == 1 and "no JSON at line" in ended.lines[0]
     assert "1 of 2 goldens hold" in ended.out
     assert (folder / "toy__two.json").read_text() == whole[: len(whole) // 2]
     ended = samebits_golden("list", "--root", root)
     assert ended.code == 2
-    assert len(ended.lines) == 1 and "the file ends within steps[" in ended.lines[0]
+    assert len(ended.lines) == 1 and "no JSON at line" in ended.lines[0]
     assert "toy/one" in ended.out
 
 

@@ -10,12 +10,11 @@ import pytest
 
 from samebits.errors import RequestError
 from samebits.report.any_document import join_heads, join_shards, read_any_document
-from samebits.report.check import Document
+from samebits.report.check import Document, SideSource
 from samebits.report.document import to_json
 from samebits.report.golden import GoldenListDocument
 from samebits.report.html.sections import section_of
 from samebits.report.json_schema import RECORDS
-from samebits.schema.pair_facts import SideSource
 from tests.support.documents import different, document, result
 
 OLDER = Path(__file__).parent / "older"

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.errors import RequestError
 from samebits.report.any_document import read_any_document
-from samebits.report.contradictions import edited, holds_wrongly, repeats, require_consistent
+from samebits.report.contradictions import edited, holds_wrongly, require_consistent
 from samebits.report.document import to_json
 from samebits.report.prove import ProofDocument
 from tests.support.blank import blank
@@ -74,6 +74,4 @@ def test_what_a_check_writes_passes() -> None:
     require_consistent(Path("r.json"), GOOD)
     summary = replace(GOOD.summary, verdicts={**GOOD.summary.verdicts, "proved": 0})  # an older version may write zeros
     require_consistent(Path("r.json"), replace(GOOD, summary=summary))
-    is_twice = repeats()
-    assert [is_twice(row) for row in (*GOOD.results, GOOD.results[0])] == [None, None, None, "is there twice"]
     assert [holds_wrongly(row) for row in (*GOOD.results, WRONG)] == [None, None, None, "is 'different' and ok"]

@@ -13,12 +13,11 @@ import pytest
 
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.report.check import PairHead
+from samebits.report.check import CaseInputs, PairHead, SideSource
 from samebits.report.pair_heads import SOURCE_LINES, pair_head, side_source
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.picture import HeatMap, Picture
 from samebits.schema.values import Given, Integers, Normal
 from tests.support.documents import different, result

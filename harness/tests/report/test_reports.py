@@ -258,7 +258,11 @@ def test_markdown_says_how_it_ended(interrupted: bool, state: str) -> None:
 
 def test_rows_do_not_count_what_was_skipped() -> None:
     row = rows([result(), result(verdict="skipped", ok=False, mesh="data16", case="other")])[0]
-    assert (list(row.cases), list(row.meshes), row.counts("forward")) == (["small"], ["data2"], "bitwise 1, skipped 1")
+    assert (list(row.cases), list(row.meshes), row.parts("forward")) == (
+        ["small"],
+        ["data2"],
+        [("bitwise", "bitwise 1"), ("skipped", "skipped 1")],
+    )
 
 
 def test_meshes_in_few_words() -> None:

@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from samebits.report.check import Document, PairHead
+from samebits.report.check import CaseInputs, Document, PairHead, SideSource
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.finding import Finding, at, exit_code, point_of, shake_of, standing, summarise
 from samebits.schema.json_text import unknown_key
-from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.picture import HeatMap, Picture, Window
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.program_facts import ProgramRegion, RegionLine

@@ -1,6 +1,7 @@
-"""Goldens on disk: a damaged file gives one line that names the field, and writers never leave half a file."""
+"""Goldens on disk: a damaged file gives one line that says where, and writers never leave half a file."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -48,41 +49,20 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["toy__one.json"]
 
 
-@pytest.mark.parametrize(
-    ("upto", "place"),
-    [
-        ("", "the file is empty"),
-        ("{", "the file ends within the document"),
-        ('"config_digest": "', "the file ends within config_digest"),
-        ('"config_digest"', "the file ends within config_digest"),
-        ('"window": 2', "the file ends within window"),
-        ('"step": 7,\n   "loss": 0.4', "the file ends within steps[6].loss"),
-        ('"step": 10,', "the file ends within steps[9]"),
-        ('"gradient/b": {', "the file ends within steps[0].leaves.gradient/b"),
-        ('"loss_spread": [\n   4,\n   4', "the file ends within evidence.loss_spread[1]"),
-        ('"reason": "made', "the file ends within accepted.reason"),
-        ('"history": [', "the file ends within history[0]"),
-    ],
-)
-def test_a_file_cut_short_names_the_field(upto: str, place: str, tmp_path: Path) -> None:
-    cut = TEXT[: TEXT.index(upto) + len(upto)]
-    assert refused(tmp_path / "g.json", cut).startswith(place + "; ") or place.endswith("empty")
-
-
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     whole = TEXT.rstrip()
     for at in range(0, len(whole), 97):
         said = refused(tmp_path / "g.json", whole[:at])
-        assert said.startswith(("the file is empty", "the file ends within "))
-    assert refused(tmp_path / "g.json", whole[: len(whole) // 2]).startswith("the file ends within steps[")
+        place = re.match(r"no JSON at line (\d+): .*; restore the file$", said)
+        assert place is not None and int(place[1]) <= whole[:at].count("\n") + 1
 
 
-def test_other_damage_names_the_field(tmp_path: Path) -> None:
+def test_other_damage_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "g.json"
     at = TEXT.index('"step": 5,')
-    assert "no JSON at line" in refused(path, TEXT[:at] + "?" + TEXT[at:])
-    assert "in steps[4]" in refused(path, TEXT[:at] + "?" + TEXT[at:])
-    assert refused(path, (TEXT[:at] + "\0").encode() + b"\xff").endswith("is not UTF-8, in steps[4]; restore the file")
+    line = TEXT[:at].count("\n") + 1
+    assert refused(path, TEXT[:at] + "?" + TEXT[at:]).startswith(f"no JSON at line {line}: Expecting property name")
+    assert refused(path, (TEXT[:at] + "\0").encode() + b"\xff") == f"byte {at + 1} is not UTF-8; restore the file"
     assert "NaN is not a number of a golden" in refused(path, TEXT.replace('"loss": 3.0', '"loss": NaN', 1))
     assert refused(path, "[]").startswith("schema is 'list'")
 

@@ -13,13 +13,12 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from samebits.programs.placement import parts
-from samebits.report.check import Document, PairHead
+from samebits.report.check import CaseInputs, Document, PairHead
 from samebits.report.html import sections as page_module
 from samebits.report.html.sections import html_page, section_of, static
 from samebits.schema.difference import Witness
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair_facts import CaseInputs
 from samebits.schema.picture import HeatMap, Picture, Window
 from tests.report.html.browser.conftest import Opener
 from tests.report.html.browser.samples import sample
