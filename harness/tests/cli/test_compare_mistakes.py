@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.cli.compare import in_options
 from tests.support.invoke import samebits
 
 FUNCTIONS = """\
@@ -209,3 +210,16 @@ def test_integers_without_a_range_are_a_note_of_a_failure() -> None:
     assert "out of range: ids=i32[5] (as in ids=i32[5]:0..7)" in said, ended.out
     ended = samebits("compare", f"{M}:two", f"{M}:double", "--arg", "x=i32[5]", "--forward")
     assert ended.code == 0 and "no range is given" not in ended.out, ended.out
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("or map them: rename={'q': ...}", "or map them: --rename q=OTHER"),
+        ("no float output; declare gradients=False", "no float output; give --forward"),
+        ("raised ValueError: gradients", "raised ValueError: gradients"),
+        ("compared without gradients (gradients=False)", "compared without gradients (--forward)"),
+    ],
+)
+def test_entries_of_a_declaration_become_options(text: str, shown: str) -> None:
+    assert in_options(text) == shown

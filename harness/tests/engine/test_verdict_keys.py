@@ -1,5 +1,6 @@
-"""A key has everything that a result depends on: an edit of each ingredient changes it, and nothing else does."""
+"""A key has everything that a result depends on: an edit or fault of each ingredient changes it, nothing else does."""
 
+import importlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 import pytest
 
+from samebits.audit.faults.fault import all_faults
 from samebits.engine import verdict_cache
 from samebits.engine.check_work import check_items
 from samebits.engine.run_work import digest
@@ -18,6 +20,7 @@ from samebits.host.installed import PACKAGE
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Effort
 from tests.engine.loaded_pairs import cache_of, environment, installed_once, loaded
+from tests.support.invoke import REPOSITORY
 from tests.support.rope_tree import write_tree
 
 HELPERS = {
@@ -270,3 +273,22 @@ def test_settings_without_addresses() -> None:
     assert any(text.startswith("jax_enable_x64=") for text in cache_of().ingredients["settings"])
     with jax.enable_x64(True):
         assert "jax_enable_x64=True" in cache_of().ingredients["settings"]
+
+
+def test_every_fault_of_samebits_itself_is_in_the_key(tmp_path: Path) -> None:
+    """The modules that these faults patch count with their content, where they lie in samebits."""
+    targets = {fault.patch[0].partition(":")[0] for fault in all_faults(REPOSITORY) if fault.patch is not None}
+    assert len(targets) > 5
+    package, modules = tmp_path / "samebits", {}
+    for target in targets:
+        file = Path(str(importlib.import_module(target).__file__)).resolve()
+        modules[target] = path = package / file.relative_to(PACKAGE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, path)
+    honest = installed.own_digest(package)
+    for target, path in modules.items():
+        text = path.read_text()
+        path.write_text(text + "\n# patched\n")
+        assert installed.own_digest(package) != honest, target
+        path.write_text(text)
+    assert installed.own_digest(package) == honest

@@ -1,12 +1,17 @@
-"""What git says about a tree: commits, contents, a checkout of another revision, and uncommitted files."""
+"""What git says about a tree and another checkout, where Python imports from, and when a document was written."""
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from samebits.errors import RequestError
 from samebits.host import git
+from samebits.host.git import head_commit
+from samebits.host.repository_sources import RepositorySources, imported_sources
+from samebits.host.written import Written, written_now
 from tests.support.toy_model import commit
 from tests.support.toy_model import git as run_git
 
@@ -107,3 +112,80 @@ def test_a_folder_without_a_repository_is_one_line(tmp_path: Path) -> None:
         RequestError, match=r"is in no git repository; a revision can only be compared with inside one$"
     ):
         git.commit_of(tmp_path, "HEAD")
+
+
+EPOCH = {"SOURCE_DATE_EPOCH": "1700000000"}
+THEN = "2023-11-14T22:13:20Z"
+
+
+def test_a_tree_in_no_repository_has_no_commit(tmp_path: Path) -> None:
+    assert written_now(tmp_path, EPOCH) == Written(time=THEN, commit=None, dirty=False)
+
+
+def test_a_repository_names_its_commit(tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q")
+    (tmp_path / "one").write_text("1")
+    commit(tmp_path)
+    assert written_now(tmp_path, EPOCH) == Written(time=THEN, commit=head_commit(tmp_path), dirty=False)
+    (tmp_path / "one").write_text("2")
+    assert written_now(tmp_path, EPOCH).dirty
+
+
+def test_the_time_is_in_utc(tmp_path: Path) -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", written_now(tmp_path, {}).time)
+
+
+@pytest.mark.parametrize("epoch", ["soon", "9" * 30])
+def test_a_wrong_time_is_one_line(epoch: str, tmp_path: Path) -> None:
+    with pytest.raises(RequestError) as error:
+        written_now(tmp_path, {"SOURCE_DATE_EPOCH": epoch})
+    assert str(error.value) == (
+        f"SOURCE_DATE_EPOCH={epoch}: expected a number of seconds since 1970, such as 1700000000"
+    )
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    for name in ("src", "lib", "flat/acme", "elsewhere"):
+        (tmp_path / "top" / name).mkdir(parents=True)
+    return tmp_path / "top"
+
+
+def test_folders_of_the_path_inside_count(top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = [str(tmp_path), str(top / "src"), str(top / "gone"), str(top / "lib"), str(top / "src")]
+    monkeypatch.setattr(sys, "path", path)
+    environment = {"PYTHONPATH": f"{top}/elsewhere:{tmp_path}"}
+    assert imported_sources(top, environment).folders == ("elsewhere", "src", "lib")
+    assert imported_sources(top, {}, but=top / "src").folders == ("lib",)
+
+
+def test_the_first_folder_that_python_adds_itself_does_not(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(top)
+    monkeypatch.setattr(sys, "path", [str(top), str(top / "src")])
+    assert imported_sources(top, {}).folders == ("src",)
+
+
+def test_an_environment_inside_is_not_a_source(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(top / "src"), str(top / "lib")])
+    monkeypatch.setattr(sys, "prefix", str(top / "lib"))
+    assert imported_sources(top, {}).folders == ("src",)
+
+
+def test_an_editable_install_without_a_folder_is_linked(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finder = ModuleType("__editable___acme_1_0_finder")
+    finder.__dict__["MAPPING"] = {"acme": str(top / "flat/acme"), "other": str(tmp_path), "acme.sub": str(top / "src")}
+    monkeypatch.setitem(sys.modules, finder.__name__, finder)
+    monkeypatch.setattr(sys, "path", [])
+    sources = imported_sources(top, {})
+    assert sources == RepositorySources(packages=(("acme", "flat/acme"),)) and sources.paths == ("flat/acme",)
+    (tmp_path / "old/flat/acme").mkdir(parents=True)
+    (links,) = sources.in_checkout(tmp_path / "old", tmp_path / "links")
+    assert (Path(links) / "acme").resolve() == (tmp_path / "old/flat/acme").resolve()
+
+
+def test_what_a_checkout_lacks_is_left_out(top: Path, tmp_path: Path) -> None:
+    sources = RepositorySources(folders=("src", "new"), packages=(("acme", "new"),))
+    assert sources.in_checkout(top, tmp_path / "links") == [str(top / "src")]
+    assert not (tmp_path / "links").exists()

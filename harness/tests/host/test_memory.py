@@ -1,4 +1,4 @@
-"""The limits of control groups count, in a container and outside; a process that has ended holds nothing."""
+"""The limits of control groups count, those above included, also in a container; ended processes hold nothing."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from samebits.host import memory
+from samebits.host.processors import control_groups
 
 MIB = 2**20
 PARENT = "import subprocess, sys, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
@@ -128,3 +129,25 @@ def test_where_proc_is_not_mounted(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     there = memory.total_memory(tmp_path)
     monkeypatch.setattr(psutil, "virtual_memory", missing)
     assert 0.9 < memory.total_memory(tmp_path) / there < 1.1
+
+
+PROCESSORS_1 = "32 31 0:29 {root} /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct"
+
+
+@pytest.mark.parametrize(
+    ("groups", "mounts", "folders"),
+    [
+        ("0::/job/step", VERSION_2, [("", 2), ("job", 2), ("job/step", 2)]),
+        ("4:cpu,cpuacct:/job", PROCESSORS_1.format(root="/"), [("cpu", 1), ("cpu/job", 1)]),
+        ("4:cpu,cpuacct:/docker/a", PROCESSORS_1.format(root="/docker/a"), [("cpu", 1)]),
+        ("9:memory:/job", PROCESSORS_1.format(root="/").replace("cpu", "memory"), []),
+        ("0::/", "30 23 0:26 / / rw - ext4 /dev/sda1 rw", []),
+    ],
+    ids=["version 2", "version 1", "container", "another controller", "none"],
+)
+def test_the_groups(groups: str, mounts: str, folders: list[tuple[str, int]], tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{groups}\n")
+    (tmp_path / "proc/self/mountinfo").write_text(f"{mounts}\n")
+    found = {(folder, version) for folder, version in control_groups("cpu", tmp_path)}
+    assert found == {(tmp_path / "sys/fs/cgroup" / name, version) for name, version in folders}

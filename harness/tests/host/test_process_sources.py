@@ -1,11 +1,20 @@
-"""What every result of a process depends on: environment variables that loaded code, or code of the tree, reads."""
+"""What every result of a process depends on: variables that code reads, what is installed, the machine."""
 
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
+import samebits
 from samebits.host import process_sources
+from samebits.host.environment import PACKAGES
+from samebits.host.fingerprint import MachineFingerprint, fingerprint
+from samebits.host.installed import PACKAGE, distributions_digest, is_installed, own_digest
 from samebits.host.process_sources import sources_of_process, variables_in
 
 
@@ -90,3 +99,98 @@ def test_what_python_and_samebits_write_is_no_module(tmp_path: Path, monkeypatch
         assert _parts(tmp_path / "tree") == before
     (tmp_path / "other").mkdir()
     assert _parts(tmp_path / "tree") != before
+
+
+def test_python_and_distributions_are_installed() -> None:
+    for module in (os, jax, np, samebits, pytest):
+        assert is_installed(str(module.__file__)), module
+
+
+def test_a_users_file_is_not(tmp_path: Path) -> None:
+    assert not is_installed(str(tmp_path / "model.py"))
+    assert is_installed(str(tmp_path / "venv/lib/python3.12/site-packages/flax/core.py"))
+
+
+def test_a_distribution_is_seen_by_version_and_by_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "site-packages"
+    record = folder / "rope-1.0.dist-info" / "RECORD"
+    record.parent.mkdir(parents=True)
+    record.write_text("rope/__init__.py,sha256=a,10\n")
+    bare = distributions_digest()
+    monkeypatch.syspath_prepend(folder)
+    digests = [bare, distributions_digest()]
+    record.write_text("rope/__init__.py,sha256=b,10\n")
+    digests.append(distributions_digest())
+    record.parent.rename(folder / "rope-1.1.dist-info")
+    digests.append(distributions_digest())
+    (folder / "rope-1.1.dist-info" / "direct_url.json").write_text("{}")
+    digests.append(distributions_digest())
+    (folder / "path.pth").write_text("/somewhere\n")
+    digests.append(distributions_digest())
+    assert len(set(digests)) == 6
+    assert distributions_digest() == digests[-1]
+
+
+def test_an_edit_of_samebits_itself(tmp_path: Path) -> None:
+    copy = tmp_path / "samebits"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "builtin"))
+    own = own_digest()
+    assert own_digest(copy) == own
+    path = copy / "numerics" / "bits.py"
+    path.write_text(path.read_text() + "\n")
+    edited = own_digest(copy)
+    assert edited != own
+    path.rename(copy / "numerics" / "bits_renamed.py")
+    assert own_digest(copy) not in (edited, own)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two sources, and files that are none."""
+    for name in ("suites/test_rope.py", "rope.py", ".git/hook.py", "env/lib/module.py", "notes.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"name = {name!r}\n")
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    return tmp_path
+
+
+def of(tree: Path) -> MachineFingerprint:
+    return fingerprint([str(tree)])
+
+
+def test_sources_and_versions_are_in_it(tree: Path) -> None:
+    seen = of(tree)
+    assert {path for path in seen.files if path.startswith(str(tree))} == {
+        str(tree / "rope.py"),
+        str(tree / "suites" / "test_rope.py"),
+    }
+    assert "samebits/errors.py" in seen.files
+    assert seen.versions["jax"]
+    assert seen.difference(of(tree)) is None
+    assert seen.digest() == of(tree).digest()
+
+
+def test_the_first_difference_is_told(tree: Path) -> None:
+    before = of(tree)
+    (tree / "rope.py").write_text("changed = True\n")
+    assert before.difference(of(tree)) == f"{tree}/rope.py has another content there"
+    assert before.digest() != of(tree).digest()
+    (tree / "rope.py").unlink()
+    assert before.difference(of(tree)) == f"{tree}/rope.py does not exist there"
+    assert of(tree).difference(before) == f"{tree}/rope.py exists there only"
+
+
+def test_other_versions_come_first(tree: Path) -> None:
+    before = of(tree)
+    other = replace(before, versions={**before.versions, "jax": "0.1.0", "libtpu": None}, files={})
+    assert before.difference(other) == f"it has jax 0.1.0, and this machine {before.versions['jax']}"
+
+
+def test_a_folder_that_is_not_there_is_told(tree: Path) -> None:
+    there = replace(fingerprint([str(tree / "elsewhere")]), files=of(tree).files)
+    assert of(tree).difference(there) == f"the folder {tree}/elsewhere does not exist there"
+
+
+def test_every_package_that_bits_depend_on_is_in_it() -> None:
+    assert {"Python", "samebits", *PACKAGES} == set(fingerprint([]).versions)
+    assert {"flax", "optax"} <= set(PACKAGES)

@@ -70,7 +70,7 @@ THROUGH = {
     "host/test_user_errors.py": ("user_errors",),
     "cli/test_advise.py": ("audit/guide/block", "cli/advise_run"),
     "cli/test_defaults.py": ("audit/defaults",),
-    "cli/test_compile_model.py": ("cli/compile_model_run", "train/compile_step"),
+    "cli/test_compile_options.py": ("cli/compile_model_run", "train/compile_step"),
     "programs/test_inputs.py": ("numerics/seeds",),
     "programs/test_program_cache.py": ("host/cache_keys",),
     "testing/test_plugin.py": ("testing/pair_tests", "testing/properties", "testing/session"),

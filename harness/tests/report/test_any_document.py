@@ -1,4 +1,4 @@
-"""Documents of every command are read by their own `command`; wrong files get one line; shards become one document."""
+"""Documents of all commands are read by their `command`; wrong ones get one line; shards become one document."""
 
 import json
 from collections.abc import Callable
@@ -11,11 +11,16 @@ import pytest
 from samebits.errors import RequestError
 from samebits.report.any_document import join_heads, join_shards, read_any_document
 from samebits.report.check import Document, SideSource
+from samebits.report.contradictions import edited, holds_wrongly, require_consistent
 from samebits.report.document import to_json
 from samebits.report.golden import GoldenListDocument
 from samebits.report.html.sections import section_of
 from samebits.report.json_schema import RECORDS
+from samebits.report.prove import ProofDocument
+from tests.support.blank import blank
 from tests.support.documents import different, document, result
+from tests.support.findings import finding
+from tests.support.invoke import samebits
 
 OLDER = Path(__file__).parent / "older"
 """A document that the first commit with pairs wrote, shortened to two results."""
@@ -131,3 +136,64 @@ def test_shards_of_different_requests_are_rejected(tmp_path: Path) -> None:
 def test_a_file_that_is_given_twice_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"a\.json: is given twice"):
         join_shards([(tmp_path / "a.json", document(result())), (tmp_path / "." / "a.json", document(result()))])
+
+
+GOOD = document(result(), different(), result(leaf="x", verdict="different", exempt=True))
+BELOW = result(verdict="different")
+PROOF = finding(
+    "prove",
+    variant="fast",
+    mesh="data2",
+    direction="forward",
+    leaf="out",
+    verdict="different",
+    required="bitwise",
+    ok=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (document(result(), different(leaf="out")), "'out' of 'multiply' on data2, forward is there twice"),
+        (document(BELOW), "'out' of 'multiply' on data2, forward is 'different' and ok"),
+        (
+            document(result(verdict="rounding", required="bitwise")),
+            "'out' of 'multiply' on data2, forward is 'rounding' and ok, where 'bitwise' is required",
+        ),
+        (document(result(verdict="skipped")), "'out' of 'multiply' on data2, forward is 'skipped' and ok"),
+        (
+            replace(GOOD, summary=replace(GOOD.summary, failed=3)),
+            "its summary says failed 3, and its rows come to 1",
+        ),
+        (replace(GOOD, results=GOOD.results[:2]), "its summary says cases 3, and its rows come to 2"),
+        (
+            replace(GOOD, summary=replace(GOOD.summary, verdicts={"bitwise": 3})),
+            "its summary says bitwise 3, and its rows are bitwise 1, different 2",
+        ),
+        (blank(ProofDocument, results=(PROOF,)), "'out' of 'fast' on data2, forward is 'different' and ok"),
+    ],
+)
+def test_a_document_that_contradicts_itself(wrong: Any, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(to_json(wrong), encoding="utf-8")
+    with pytest.raises(RequestError) as error:
+        read_any_document(file)
+    assert str(error.value) == f"{file}: {message}: it was edited; check again"
+
+
+def test_commands_say_it_in_one_line(tmp_path: Path) -> None:
+    file, good = tmp_path / "wrong.json", tmp_path / "good.json"
+    file.write_text(to_json(document(BELOW)), encoding="utf-8")
+    good.write_text(to_json(document(result())), encoding="utf-8")
+    line = edited(file, BELOW, "is 'different' and ok")
+    for words in (("report", file), ("diff", file, good), ("diff", good, file)):
+        ended = samebits(*words)
+        assert (ended.code, ended.lines) == (2, [f"samebits: {line}"])
+
+
+def test_what_a_check_writes_passes() -> None:
+    require_consistent(Path("r.json"), GOOD)
+    summary = replace(GOOD.summary, verdicts={**GOOD.summary.verdicts, "proved": 0})  # an older version may write zeros
+    require_consistent(Path("r.json"), replace(GOOD, summary=summary))
+    assert [holds_wrongly(row) for row in (*GOOD.results, BELOW)] == [None, None, None, "is 'different' and ok"]

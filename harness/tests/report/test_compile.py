@@ -12,7 +12,7 @@ from samebits.report.html.sections import section_of
 from samebits.report.page import Fold
 from samebits.schema.program_facts import ClaimResult
 from samebits.schema.result import Problem
-from tests.report.html.run_samples import SCRIPT, beside, claim, compiled_document, side, two_sides
+from tests.report.html.run_samples import beside, claim, compiled_document, side, two_sides
 from tests.support.invoke import samebits
 from tests.support.pages import markdown, screen
 from tests.support.real_tree import write_real_pair
@@ -167,17 +167,3 @@ def test_what_fails_is_unfolded_and_comes_first() -> None:
     folds = [block for block in compiled_document(programs, comparisons).page().live if isinstance(block, Fold)]
     assert [fold.open for fold in folds] == [True] + [False] * 5
     assert "case3" in folds[0].title
-
-
-def test_names_and_texts_are_escaped() -> None:
-    reference, variant = side(pair=SCRIPT, case=SCRIPT), side(SCRIPT, pair=SCRIPT, case=SCRIPT, replay=SCRIPT)
-    comparison = beside(
-        variant, reference, reason=SCRIPT, operations={SCRIPT: (1, 2)}, expectations=(claim(shows=SCRIPT, got=SCRIPT),)
-    )
-    region = comparison.region
-    assert region is not None
-    lines = tuple(replace(line, note=SCRIPT, reference_source=SCRIPT) for line in region.lines)
-    region = replace(region, lines=(*lines, replace(lines[0], kind="changed", reference=SCRIPT, variant=SCRIPT)))
-    document = compiled_document([reference, variant], [replace(comparison, region=region)], notes=(SCRIPT,))
-    body = section_of(document).body
-    assert "<script" not in body and "&lt;script&gt;" in body

@@ -9,7 +9,6 @@ from samebits.report.html.sections import section_of
 from samebits.report.markdown import LINES as MARKDOWN_LINES
 from samebits.report.terminal import LINES, height
 from tests.support.evidence_documents import PROBLEM, fault
-from tests.support.hostile import require_escaped
 from tests.support.pages import markdown, screen
 
 
@@ -22,10 +21,6 @@ def missed(name: str, side: str = "multiply"):  # type: ignore[no-untyped-def]
 
 
 CRASHED = fault(fault="crash", caught=False, error="the process ended with SIGSEGV")
-
-
-def test_nothing_of_a_document_is_markup() -> None:
-    require_escaped(replace(table(fault(), missed("a"), CRASHED), problems=(PROBLEM,)))
 
 
 @pytest.mark.parametrize("sides", [1, 30])

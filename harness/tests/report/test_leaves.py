@@ -1,8 +1,11 @@
 """The table of leaves that a comparison of functions shows."""
 
+import pytest
+
 from samebits.report.failure import LONGEST, leaf_rows, text
 from samebits.report.prove import title
 from samebits.schema.contract import COMPUTES
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
 from tests.support.documents import toy_result
 from tests.support.findings import changed, finding
@@ -25,71 +28,45 @@ def test_long_evidence_is_cut_in_the_table_alone() -> None:
     assert len(text("", rows).splitlines()[1]) < LONGEST + 40
 
 
-def test_the_line_of_the_cause_comes_first() -> None:
-    line = LineDifference(
-        change="other", variant="fns.py:3", variant_code="x * s", reference="ref.py:7", reference_code="x * s * 2"
-    )
-    (row,) = leaf_rows([changed(LEAF, lines=(line,))], "r")
-    assert row.evidence == f"required rounding; {line}; not the same mathematics"
-    assert "fns.py:3" in row.evidence
-
-
+LINE = LineDifference(
+    change="other", variant="fns.py:3", variant_code="x * s", reference="ref.py:7", reference_code="x * s * 2"
+)
 EXECUTED = changed(LEAF, verdict="bitwise", ok=True, evidence=None, reason=COMPUTES.reason)
-
-
-def test_why_no_more_is_required_is_not_evidence() -> None:
-    """That other machines may have other bits says nothing of the bits here."""
-    (row,) = leaf_rows([EXECUTED], "r")
-    assert row.evidence == "the same bits on every input tried"
-
-
-def test_why_equal_bits_do_not_suffice_is_said() -> None:
-    (row,) = leaf_rows([changed(EXECUTED, ok=False, required="proved", reason="all sizes are required")], "r")
-    assert row.evidence == "required proved; the same bits on every input tried; all sizes are required"
-
-
-def test_what_could_not_be_interpreted_is_named_once() -> None:
-    what = "no rule for 'pallas_call' at kernels.py:3"
-    (row,) = leaf_rows([changed(EXECUTED, not_interpreted=what)], "r")
-    assert row.evidence == f"the same bits on every input tried; not interpreted: {what}"
-    (row,) = leaf_rows([changed(EXECUTED, evidence=f"equal in float64; not proved: {what}", not_interpreted=what)], "r")
-    assert row.evidence.count(what) == 1
-
-
-def test_an_error_says_its_reason() -> None:
-    (row,) = leaf_rows([changed(LEAF, verdict="error", evidence=None, reason="nothing was compared")], "r")
-    assert row.evidence == "required rounding; nothing was compared"
-
-
-def test_what_fails_says_what_was_required() -> None:
-    (row,) = leaf_rows([LEAF], "r")
-    assert row.evidence == "required rounding; not the same mathematics"
-
-
 PROOF = finding(
     "prove",
-    pair="p",
-    variant="v",
-    case="c",
-    dtype="float32",
-    mesh="none",
-    mode="auto",
-    direction="forward",
-    leaf="out",
-    verdict="proved",
-    required="bitwise",
-    ok=True,
-    method="labels",
+    **{"pair": "p", "variant": "v", "case": "c", "dtype": "float32", "mesh": "none", "mode": "auto", "leaf": "out"},
+    **{"direction": "forward", "verdict": "proved", "required": "bitwise", "ok": True, "method": "labels"},
     domain="no -0.0 in x",
 )
+EQUAL, WHAT = "the same bits on every input tried", "no rule for 'pallas_call' at kernels.py:3"
 
 
-def test_a_proof_says_of_which_inputs_it_is() -> None:
-    (row,) = leaf_rows([PROOF], "r")
-    assert row.evidence == "in this domain: no -0.0 in x; by labels"
-    assert leaf_rows([changed(PROOF, domain=None)], "r")[0].evidence == "by labels"
-    (row,) = leaf_rows([changed(PROOF, verdict="error", reason="no rule")], "r")
-    assert row.evidence == "by labels; no rule"
+@pytest.mark.parametrize(
+    ("row", "evidence"),
+    [
+        (LEAF, "required rounding; not the same mathematics"),
+        (changed(LEAF, lines=(LINE,)), f"required rounding; {LINE}; not the same mathematics"),
+        (EXECUTED, EQUAL),  # that other machines may have other bits says nothing of the bits here
+        (
+            changed(EXECUTED, ok=False, required="proved", reason="all sizes are required"),
+            f"required proved; {EQUAL}; all sizes are required",
+        ),
+        (changed(EXECUTED, not_interpreted=WHAT), f"{EQUAL}; not interpreted: {WHAT}"),
+        (
+            changed(EXECUTED, evidence=f"equal in float64; not proved: {WHAT}", not_interpreted=WHAT),
+            f"equal in float64; not proved: {WHAT}",
+        ),
+        (
+            changed(LEAF, verdict="error", evidence=None, reason="nothing was compared"),
+            "required rounding; nothing was compared",
+        ),
+        (PROOF, "in this domain: no -0.0 in x; by labels"),
+        (changed(PROOF, domain=None), "by labels"),
+        (changed(PROOF, verdict="error", reason="no rule"), "by labels; no rule"),
+    ],
+)
+def test_the_evidence_of_a_row(row: Finding, evidence: str) -> None:
+    assert [each.evidence for each in leaf_rows([row], "r")] == [evidence]
 
 
 def test_the_title_of_a_proof_says_of_which_inputs_it_is() -> None:

@@ -10,8 +10,8 @@ from samebits.report.html.sections import section_of
 from samebits.report.tune import best_line, tuned_rows
 from samebits.schema import tuning as tuned_module
 from samebits.schema.tuning import TuningBest, TuningTrial, best
-from tests.report.html.run_samples import SCRIPT, tuned_document
 from tests.report.html.run_samples import trial as sample
+from tests.report.html.run_samples import tuned_document
 from tests.support.pages import markdown, screen
 
 
@@ -187,8 +187,3 @@ def test_one_program_of_all_values_has_no_bars_and_is_folded() -> None:
 
 def test_a_value_that_was_not_run_is_incomplete() -> None:
     assert tuned_document(sample("128"), sample("256", equal=None, verdict=None)).page().state == "incomplete"
-
-
-def test_names_are_escaped() -> None:
-    document = tuned_document(sample("128", pair=SCRIPT, side=SCRIPT, small=SCRIPT, equal=False))
-    assert "<script" not in section_of(document).body

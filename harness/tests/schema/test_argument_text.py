@@ -1,12 +1,19 @@
-"""`x=f32[8,16]` becomes an `Arg`; each wrong part gets one line that says which."""
+"""`x=f32[8,16]` becomes an `Arg`, each wrong part gets one line; trees of `Arg` are flat leaves by path."""
+
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from samebits.errors import RequestError
+from samebits.errors import DeclarationError, RequestError
+from samebits.programs.like import like
 from samebits.schema.argument_text import EXAMPLES, argument_word, dtype_name, parse_argument, parse_arguments
+from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Arg
+from samebits.schema.validate import kind_words
 from samebits.schema.values import Integers, Uniform
 
 WORDS = {
@@ -133,3 +140,53 @@ def test_what_was_meant_is_said(word: str, meant: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse_argument(word)
     assert str(raised.value) == f"argument '{word}' is not NAME=DTYPE[SIZES]{meant}; write it as in {EXAMPLES}"
+
+
+def test_a_declared_tree_of_args() -> None:
+    tree = argument_tree("here", {"w": Arg(shape=(2,)), "rest": [like(jnp.ones(3)), Arg(shape=(1,))]})
+    assert tree.paths == ("['rest'][0]", "['rest'][1]", "['w']")
+    assert tree.leaves("params").keys() == {"params['rest'][0]", "params['rest'][1]", "params['w']"}
+    arrays = {name: jnp.full(arg.shape, number) for number, (name, arg) in enumerate(tree.leaves("params").items())}
+    built = tree.assembled("params", arrays)
+    assert [float(built["rest"][0][0]), float(built["rest"][1][0]), float(built["w"][0])] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ((8, 16), "here[0] is 8, a int; expected Arg(shape=(...))"),
+        ({"x": {"shape": (2,)}}, "here['x']['shape'][0] is 2, a int; expected Arg(shape=(...))"),
+        ({}, "here is an empty dict; expected Arg(shape=(...)) in it"),
+        ("f32[8]", "here is 'f32[8]', a str; expected Arg(shape=(...))"),
+        (jnp.float32, "here is <class 'jax.numpy.float32'>"),
+    ],
+)
+def test_what_is_no_declaration_is_one_line(declared: Any, message: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        argument_tree("here", declared)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+class _Layer:
+    """Not callable."""
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.zeros((4, 8), np.float32), "an array float32[4,8]"),
+        (np.float64(3), "an array float64[]"),
+        (3, "3, an int"),
+        (True, "True, a bool"),
+        ("x" * 99, f"'{'x' * 36}..., a str"),
+        (None, "None"),
+        ({"w": np.zeros(999)}, "a dict of 1 entry"),
+        ([1, 2], "a list of 2 entries"),
+        (math, "the module math"),
+        (_Layer, "the class _Layer"),
+        (_Layer(), "an object of the class _Layer"),
+    ],
+)
+def test_a_value_in_a_few_words(value: Any, words: str) -> None:
+    assert kind_words(value) == words

@@ -1,22 +1,29 @@
-"""The records of what a tool found: verdicts and exit codes, counts, and what survives JSON."""
+"""The records of what a tool found: verdicts, exit codes, counts, lines, what survives JSON, older rows."""
 
+import json
+from dataclasses import fields, is_dataclass
 from html import escape
-from typing import Any
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
 
+from samebits.report.any_document import read_any_document
 from samebits.report.check import CaseInputs, Document, PairHead, SideSource
+from samebits.report.document import to_json
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.finding import Finding, at, exit_code, point_of, shake_of, standing, summarise
 from samebits.schema.json_text import unknown_key
+from samebits.schema.line_difference import LineDifference, NamedLines
+from samebits.schema.older_rows import group_of, nested, upgraded
 from samebits.schema.picture import HeatMap, Picture, Window
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.program_facts import ProgramRegion, RegionLine
 from samebits.schema.result import VERDICTS, Outcome, Problem, ShakenLeaf
 from samebits.schema.shown import Shown
 from tests.support.documents import different, document, result
-from tests.support.findings import finding
+from tests.support.findings import finding, flat_rows
 
 
 def proof_result(**changes: Any) -> Finding:
@@ -236,3 +243,111 @@ def test_a_record_without_a_view_of_its_own_shows_its_text() -> None:
 
 def test_it_takes_no_place_in_a_record() -> None:
     assert Shown.__slots__ == () and not hasattr(Shown(), "__dict__")
+
+
+STORED = Path(__file__).parent.parent / "report" / "html" / "browser" / "documents"
+"""As versions before wrote them."""
+
+NAMES = sorted(path.stem for path in STORED.glob("*.json") if path.stem.startswith(("check_", "prove_")))
+NOW = {"proof_alone": "alone", "no_lines": "why"}
+
+
+def contains(new: Any, old: Any) -> bool:
+    """Whether all of an older value is in a new one, whose records may have more keys."""
+    if isinstance(old, dict):
+        return all(contains(new[key], value) for key, value in old.items())
+    if isinstance(old, list):
+        return len(new) == len(old) and all(contains(*each) for each in zip(new, old, strict=True))
+    return bool(new == old)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_value_of_an_older_document_is_read(name: str, tmp_path: Path) -> None:
+    old = json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))
+    assert old["schema"] == "samebits/1"
+    file = tmp_path / "again.json"
+    file.write_text(to_json(read_any_document(STORED / f"{name}.json")), encoding="utf-8")
+    new = json.loads(file.read_text(encoding="utf-8"))
+    assert new["schema"] == "samebits/2"
+    for before, after in zip(old["results"], flat_rows(new), strict=True):
+        for key, value in before.items():
+            now = "refutation" if (old["command"], key) == ("prove", "witness") else NOW.get(key, key)
+            assert contains(after[now], value), key
+    assert read_any_document(file) == read_any_document(STORED / f"{name}.json")
+
+
+@pytest.mark.parametrize("tool", ["check", "prove"])
+def test_each_field_has_one_group(tool: str) -> None:
+    known: dict[str, list[str]] = {}
+    for group, kind in get_type_hints(Finding).items():
+        for part in fields(kind) if is_dataclass(kind) else ():
+            known.setdefault(part.name, []).append(group)
+    twice = {name: groups for name, groups in known.items() if len(groups) > 1}
+    assert twice == {"domain": ["ruling", "proof"]}, "what is read from a name must not depend on chance"
+    assert group_of(tool)["domain"] == ("proof" if tool == "prove" else "ruling")
+
+
+def test_unknown_keys_stay_where_they_are() -> None:
+    row: dict[str, Any] = {"pair": "norm", "extra": 1, "witness": "out[0]", "no_lines": "why not"}
+    assert nested(row, "prove") == {
+        "tool": "prove",
+        "place": {"pair": "norm"},
+        "extra": 1,
+        "proof": {"refutation": "out[0]"},
+        "named": {"why": "why not"},
+    }
+    assert upgraded({"command": "check", "results": 3})["results"] == 3
+
+
+def test_claims_have_the_words_of_today() -> None:
+    row = {"id": "1", "holds": "not told", "values": "not asked", "said": "it was not told", "findings": []}
+    document = upgraded({"command": "claims", "results": [row], "summary": {"states": {"not told": 1}}})
+    assert document["results"] == [row | {"holds": "undecided", "values": "not tested"}]
+    assert document["summary"] == {"states": {"undecided": 1}}
+
+
+BOTH = {
+    "variant": "pkg/fns.py:41",
+    "variant_code": "x * s",
+    "reference": "pkg/ref.py:17",
+    "reference_code": "x * s * 2",
+    "primitive": "mul",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            LineDifference(change="other", **BOTH),  # type: ignore[arg-type]
+            "pkg/fns.py:41 has `x * s`, the reference's twin at pkg/ref.py:17 has `x * s * 2`",
+        ),
+        (
+            LineDifference(change="missing", iterations=(2,), **BOTH),  # type: ignore[arg-type]
+            "pkg/fns.py:41 has `x * s`, the reference's twin at pkg/ref.py:17 has `x * s * 2`: the variant has no such "
+            "`mul` (iteration 2)",
+        ),
+        (
+            LineDifference(change="added", variant="fns.py:41", variant_code="x * s", primitive="mul"),
+            "fns.py:41 has `x * s`; the reference has nothing like it: the reference has no such `mul`",
+        ),
+        (
+            LineDifference(change="missing", reference="ref.py:17", reference_code="x * 2", primitive="mul"),
+            "ref.py:17 has `x * 2` in the reference, the variant nothing like it: the variant has no such `mul`",
+        ),
+        (
+            LineDifference(change="moved", variant="fns.py:4", reference="ref.py:5", iterations=(0, 1, 2, 3, 4)),
+            "fns.py:4, the reference's twin at ref.py:5: the same elements in another order (iterations 0, 1, 2, 3, …)",
+        ),
+        (
+            LineDifference(change="other", variant="fns.py:4", calls=("fns.py:9", "fns.py:20"), reference="ref.py:5"),
+            "fns.py:4 (called at line 9), the reference's twin at ref.py:5",
+        ),
+    ],
+)
+def test_a_line_is_one_sentence(line: LineDifference, sentence: str) -> None:
+    assert str(line) == sentence
+
+
+def test_no_line_has_a_reason() -> None:
+    assert NamedLines(why="the programs cannot be aligned").lines == ()

@@ -27,9 +27,6 @@ from samebits.train.record import RunRecord
 from tests.support.documents import ENVIRONMENT
 from tests.support.golden_samples import ELSEWHERE, HERE, golden, run_record
 
-SCRIPT = "<script>alert(1)</script>"
-"""Planted into names and texts: a page shows it, and never runs it."""
-
 REGION = ProgramRegion(
     levels=(
         RegionLevel(
