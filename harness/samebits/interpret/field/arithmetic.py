@@ -35,6 +35,7 @@ from samebits.interpret.field.element import (
     shadows,
     spread,
     sum_reach,
+    summed,
     together,
 )
 
@@ -67,15 +68,25 @@ def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
         result = FieldElement(each(field, function, *all_of), shadow, degree(*(element.degree for element in all_of)))
-        return _with_sum(field, field.settled(reaching(result, sum_reach(shadow, *all_of)), all_of), step.name, *all_of)
+        result = field.settled(reaching(result, sum_reach(shadow, *all_of)), all_of)
+        if function is residues.add and any(element.is_above_zero for element in all_of):
+            first, second = all_of
+            both = _not_negative(field, first) & _not_negative(field, second)
+            result = result.above_zero(both & (first.positive | second.positive))
+        return _with_sum(field, result, step.name, *all_of)
 
     return rule
+
+
+def _not_negative(field: FieldBase, element: FieldElement) -> NDArray[np.bool_]:
+    """Which elements are positive, or zero as formulas."""
+    return element.positive | ((element.shadow == 0) & field.ring.vanishes(element.parts[0]).all(0))
 
 
 def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
-    result = FieldElement(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
+    result = FieldElement(parts, first.shadow + second.shadow, summed(first.degree, second.degree))
     result = field.settled(reaching(result, sum_reach(result.shadow, first, second)), [first, second])
     return _with_sum(field, result, "add", first, second)
 
@@ -168,6 +179,8 @@ def product(field: FieldBase, first: FieldElement, second: FieldElement) -> Fiel
     parts = each(field, field.ring.multiply, first, second)
     result = FieldElement(parts, first.shadow * second.shadow, first.degree * second.degree)
     result = field.settled(reaching(result, multiplied(first, second)), [first, second])
+    if first.is_above_zero or second.is_above_zero:
+        result = result.above_zero(first.positive & second.positive)
     for element, other in ((first, second), (second, first)):
         if (terms := element.terms) is not None and (scale := _single(other)) is not None:
             return result.with_terms(
@@ -275,8 +288,14 @@ def _one_minus_square(field: FieldBase, step: Step, x: FieldElement) -> FieldEle
 def _reduce_sum(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
     axes = tuple(axis + 1 for axis in step.params["axes"])
     parts = each(field, lambda part, p: residues.total(part, axes, p), x)
-    result = reaching(FieldElement(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
-    return field.settled(result, [x], lambda mark: shadows(step, mark))
+    result = reaching(
+        FieldElement(parts, shadows(step, x), x.degree.mixed), added(x, total=lambda each: shadows(step, each))
+    )
+    result = field.settled(result, [x], lambda mark: shadows(step, mark))
+    if x.is_above_zero:
+        over = step.params["axes"]
+        result = result.above_zero(_not_negative(field, x).all(over) & x.positive.any(over))
+    return result
 
 
 def _reduce_prod(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
@@ -306,7 +325,7 @@ def _running(times: bool) -> Rule:
         axis, back = step.params["axis"], step.params["reverse"]
         function = field.ring.running_product if times else residues.cumulative
         parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
-        degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree
+        degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree.mixed
         result = FieldElement(parts, shadows(step, x), degree)
         reach = _least_sure(x, result.shadow, axis, True) if times else added(x, total=lambda each: shadows(step, each))
         return field.settled(reaching(result, reach), [x], lambda mark: ARITHMETIC["cumsum"](step, mark))
@@ -327,7 +346,7 @@ def _dot_general(field: FieldBase, step: Step, x: FieldElement, y: FieldElement)
         return squares if y.reach is None else np.maximum(squares, shadows(step, x.shadow**2, second))
 
     x, y = factors(field, x, y)
-    result = FieldElement(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
+    result = FieldElement(each(field, function, x, y), shadows(step, x, y), (x.degree * y.degree).mixed)
     return field.settled(reaching(result, added(x, y, total=total)), [x, y], through)
 
 
@@ -338,7 +357,8 @@ def _scatter_add(field: FieldBase, step: Step, x: FieldElement, indices: Any, y:
         flat = a.reshape(field.ring.rows, -1)
         return residues.add_at(flat, targets[inside], b[:, inside], p).reshape(a.shape)
 
-    result = FieldElement(each(field, function, x, y), shadows(step, x, indices, y), together((x.degree, y.degree)))
+    degree = together((x.degree, y.degree)).mixed
+    result = FieldElement(each(field, function, x, y), shadows(step, x, indices, y), degree)
 
     def total(first: Array, second: Array) -> Array:
         return shadows(step, first, indices, second)
@@ -347,9 +367,9 @@ def _scatter_add(field: FieldBase, step: Step, x: FieldElement, indices: Any, y:
 
 
 FORMULAS: dict[str, Rule] = {
-    "add": _ring(residues.add, lambda a, b: together((a, b))),
-    "add_any": _ring(residues.add, lambda a, b: together((a, b))),
-    "sub": _ring(residues.subtract, lambda a, b: together((a, b))),
+    "add": _ring(residues.add, summed),
+    "add_any": _ring(residues.add, summed),
+    "sub": _ring(residues.subtract, summed),
     "mul": lambda field, step, *values: product(field, *operands(field, step, values)),
     "neg": _ring(residues.negate, lambda a: a),
     "div": _div,
@@ -443,7 +463,7 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
         result = field.unknown("exp", [element.parts[0]], shadow, element.degree)
     else:
         count, largest = field.calls.get("exp with its law", (0, 0))
-        field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
+        field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.of_few))
         parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
         if field.refilled:
             last = field.unknown("exp", [element.parts[0]], shadow, element.degree)
@@ -458,7 +478,9 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
     parts = tuple(np.where(gone, 0, part) for part in result.parts)
     result = FieldElement(parts, shadow, result.degree)
     result = reaching(result, None if element.reach is None else shadow * np.maximum(1, element.reach))
-    return _by_terms(field, element, field.settled(result, [element], new=np.where(nature == FINITE, BEYOND, FINITE)))
+    result = field.settled(result, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
+    result = _by_terms(field, element, result)
+    return result if np.all(TIE * result.size < shadow) else result.above_zero(np.equal(nature, FINITE))
 
 
 def _by_terms(field: FieldBase, element: FieldElement, result: FieldElement) -> FieldElement:

@@ -294,6 +294,8 @@ class FieldBase:
         if any(element.reach is not None for element in chosen):
             size = owned(move([element.size for element in elements]))
             result = replace(result, reach=size if np.any(size > 2 * np.abs(shadow)) else None)
+        if any(element.is_above_zero for element in chosen):
+            result = result.above_zero(owned(move([element.positive for element in elements])))
         return self._moved_terms(result, elements, chosen, move, kind)
 
     def _moved_terms(

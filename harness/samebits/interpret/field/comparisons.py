@@ -104,7 +104,10 @@ def _order(field: FieldBase, step: Step, x: FieldElement, y: FieldElement) -> Ar
     field.decided(step, x, y)
     equal = np.all(x.parts[0] == y.parts[0], 0)
     a, b = x.shadow, y.shadow
-    field.refuse_ties(step, a, b, equal, np.maximum(x.size, y.size))
+    signed = np.zeros(shape, bool)  # a positive number beside zero; where the shadow is sure, it says the same
+    for each, other in ((x, y), (y, x)) if x.is_above_zero or y.is_above_zero else ():
+        signed |= each.positive & (other.shadow == 0) & field.ring.vanishes(other.parts[0]).all(0)
+    field.refuse_ties(step, a, b, equal | signed, np.maximum(x.size, y.size))
     order = np.where(equal | (np.isinf(a) & (a == b)), 0, np.where(a < b, -1, 1))
     return np.where(np.isnan(a) | np.isnan(b), 2, order)
 

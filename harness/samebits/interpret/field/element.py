@@ -31,11 +31,14 @@ class DegreeBounds:
         top: the degree of the numerator.
         below: by division: the power of its denominators, and the degree of the product of all of them.
         guessed: whether a root is in it whose sign is not known.
+        each: the degrees of numerator and denominator of any one element by itself; None where all have one
+            denominator. A function of each element is asked for these, however many denominators all of them have.
     """
 
     top: int = 0
     below: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     guessed: bool = False
+    each: tuple[int, int] | None = None
 
     @property
     def bottom(self) -> int:
@@ -47,16 +50,28 @@ class DegreeBounds:
         """The degree of the polynomial that must vanish for a false equality to zero."""
         return max(self.top, self.bottom)
 
+    @property
+    def one(self) -> tuple[int, int]:
+        """The degrees of numerator and denominator of any one element."""
+        return self.each if self.each is not None and max(self.each) < self.largest else (self.top, self.bottom)
+
+    @property
+    def of_few(self) -> int:
+        """The degree of the polynomial that must vanish for a false equality of sums of a few elements."""
+        return min(self.largest, FEW * max(self.one))
+
     def __mul__(self, other: DegreeBounds) -> DegreeBounds:
         below = dict(self.below)
         for key, (power, size) in other.below.items():
             below[key] = (below.get(key, (0, size))[0] + power, size)
-        return DegreeBounds(self.top + other.top, below, self.guessed or other.guessed)
+        each = self.one[0] + other.one[0], self.one[1] + other.one[1]
+        return DegreeBounds(self.top + other.top, below, self.guessed or other.guessed, each)
 
     def power(self, exponent: int) -> DegreeBounds:
         """Of a value to a positive power."""
         below = {key: (power * exponent, size) for key, (power, size) in self.below.items()}
-        return DegreeBounds(self.top * exponent, below, self.guessed)
+        each = self.one[0] * exponent, self.one[1] * exponent
+        return DegreeBounds(self.top * exponent, below, self.guessed, each)
 
     def divided(self, key: int, count: int) -> DegreeBounds:
         """Of one over a value.
@@ -66,11 +81,26 @@ class DegreeBounds:
             count: of elements that are divided by.
         """
         below = {key: (1, count * self.top)} if self.top else {}
-        return DegreeBounds(self.bottom + max(count - 1, 0) * self.top, below, self.guessed)
+        return DegreeBounds(self.bottom + max(count - 1, 0) * self.top, below, self.guessed, self.one[::-1])
+
+    @property
+    def mixed(self) -> DegreeBounds:
+        """Of sums over any of the elements, which have all their denominators."""
+        return replace(self, each=None)
+
+
+FEW = 4
+"""So many arguments of exponentials are added up where a product of exponentials is one."""
+
+
+def summed(first: DegreeBounds, second: DegreeBounds) -> DegreeBounds:
+    """Of a sum, element by element."""
+    (top, bottom), (other, below) = first.one, second.one
+    return replace(together((first, second)), each=(max(top + below, other + bottom), bottom + below))
 
 
 def together(degrees: Iterable[DegreeBounds]) -> DegreeBounds:
-    """Of a sum, and of a choice: all over one denominator."""
+    """Of a choice: all over one denominator, and each element one of those that there were."""
     degrees = list({id(degree): degree for degree in degrees}.values())
     if len(degrees) == 1:
         return degrees[0]
@@ -80,7 +110,8 @@ def together(degrees: Iterable[DegreeBounds]) -> DegreeBounds:
             below[key] = (max(power, below.get(key, (0, size))[0]), size)
     whole = sum(power * size for power, size in below.values())
     top = max((degree.top + whole - degree.bottom for degree in degrees), default=0)
-    return DegreeBounds(top, below, any(degree.guessed for degree in degrees))
+    each = tuple(max((degree.one[side] for degree in degrees), default=0) for side in (0, 1))
+    return DegreeBounds(top, below, any(degree.guessed for degree in degrees), each)  # type: ignore[arg-type]
 
 
 VARIABLE = DegreeBounds(1)
@@ -109,6 +140,7 @@ class FieldElement:
         degree: bounds for the polynomials.
         reach: float64 [*shape], the size of what the shadow was added up from; None where that is its own size.
         beside: what it is beside a logarithm, if anything is known of that; `terms` says it.
+        above: which elements are positive whatever the shadow is off by; `positive` says it.
     """
 
     parts: tuple[Array, ...]
@@ -116,6 +148,7 @@ class FieldElement:
     degree: DegreeBounds
     reach: Array | None = None
     beside: BesideLogarithm | None = None
+    above: AboveZero | None = None
 
     @property
     def size(self) -> Array:
@@ -131,6 +164,22 @@ class FieldElement:
     def terms(self) -> BesideLogarithm | None:
         """What it is beside a logarithm; an element that got other residues has none."""
         return self.beside if self.beside is not None and self.beside.of is self.parts else None
+
+    @property
+    def positive(self) -> NDArray[np.bool_]:
+        """Which elements are larger than zero: a sum of exponentials is, however large the noise of its shadow."""
+        sure = self.shadow > TIE * self.size
+        return sure if self.above is None or not self.is_above_zero else sure | self.above.where
+
+    @property
+    def is_above_zero(self) -> bool:
+        """Whether more is known of its signs than the shadow says; not of an element that got other residues."""
+        return self.above is not None and self.above.of is self.parts
+
+    def above_zero(self, where: Array) -> FieldElement:
+        """This element, known to be positive at some places; not where its shadow under- or overflows."""
+        where = where & (self.shadow > 0) & np.isfinite(self.shadow)
+        return replace(self, above=AboveZero(self.parts, where))
 
     def with_terms(self, rest: FieldElement, scale: FieldElement, factor: FieldElement) -> FieldElement:
         """This element as rest + scale * log(factor), as far as these are numbers."""
@@ -156,6 +205,19 @@ class BesideLogarithm:
     factor: FieldElement
 
 
+@dataclass(frozen=True, slots=True)
+class AboveZero:
+    """Where an element is positive as a formula, though its shadow may be nothing but noise.
+
+    Args:
+        of: the residues of the element.
+        where: bool, of its shape.
+    """
+
+    of: tuple[Array, ...]
+    where: NDArray[np.bool_]
+
+
 def shadows(step: Step, *values: Any) -> Array:
     """The float64 value of an equation with one output, from the shadows of its inputs."""
     plain = [value.shadow if isinstance(value, FieldElement) else value for value in values]
@@ -170,6 +232,8 @@ def spread(element: FieldElement, shape: tuple[int, ...]) -> FieldElement:
     parts = tuple(np.broadcast_to(part.reshape(len(part), *grown), (len(part), *shape)) for part in element.parts)
     reach = None if element.reach is None else np.broadcast_to(element.reach, shape)
     result = FieldElement(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
+    if element.is_above_zero:
+        result = result.above_zero(np.broadcast_to(element.positive, shape))
     if (terms := element.terms) is None:
         return result
     return result.with_terms(spread(terms.rest, shape), terms.scale, spread(terms.factor, shape))

@@ -83,13 +83,13 @@ def interpreted(function: Function, seed: int = 0) -> list[FieldElement]:
 
 
 def bounds_hold(function: Function, seed: int = 0, *, closer: tuple[int, int] = (0, 0)) -> bool:
-    """Whether every element of every output has the degrees that its bounds say; `closer`: less some."""
+    """Whether every element of every output has the degrees that its bounds say, of all and of one; `closer`: less."""
     for out in interpreted(function, seed):
-        top, bottom = out.degree.top - closer[0], out.degree.bottom - closer[1]
-        if top + bottom + 4 <= POINTS:
-            for values in out.parts[0].reshape(POINTS, -1).T:
-                if not has_degrees(values, top, bottom):
-                    return False
+        for top, bottom in {(out.degree.top, out.degree.bottom), out.degree.one}:
+            if top + bottom + 4 <= POINTS:
+                for values in out.parts[0].reshape(POINTS, -1).T:
+                    if not has_degrees(values, top - closer[0], bottom - closer[1]):
+                        return False
     return True
 
 
@@ -141,6 +141,34 @@ def test_the_bounds_of_single_operations(name: str) -> None:
     assert bounds_hold(function)
 
 
+EACH: dict[str, tuple[Function, int, int]] = {
+    "1 / x": (lambda x, y, z: 1 / x, 0, 1),
+    "x / y + z": (lambda x, y, z: x / y + z, 2, 1),
+    "1 / x - 1 / y": (lambda x, y, z: 1 / x - 1 / y, 1, 2),
+    "neighbours": (lambda x, y, z: 1 / x - (1 / x)[::-1] * y, 2, 2),
+    "a choice": (lambda x, y, z: jnp.concatenate([1 / x, y / z]), 1, 1),
+    "a cube": (lambda x, y, z: (x / y) ** 3, 3, 3),
+    "one over a sum": (lambda x, y, z: 1 / (1 / x + y), 1, 2),
+    "a sum of all": (lambda x, y, z: jnp.sum(1 / x), 2, 3),
+    "a dot": (lambda x, y, z: (1 / x) @ y, 3, 3),
+    "a running sum": (lambda x, y, z: jnp.cumsum(1 / x), 2, 3),
+    "added at": (lambda x, y, z: jnp.zeros(1).at[np.array([0, 0, 0])].add(1 / x), 3, 3),
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_the_bounds_of_one_element_by_itself(name: str) -> None:
+    function, top, bottom = EACH[name]
+    (out,) = interpreted(function)
+    assert out.degree.one == (top, bottom) and out.degree.of_few <= out.degree.largest
+    assert bounds_hold(function)
+
+
+def test_sums_that_share_no_denominators_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(degrees.DegreeBounds, "mixed", property(lambda self: self))
+    assert not any(bounds_hold(EACH[name][0]) for name in ("a sum of all", "a dot", "a running sum", "added at"))
+
+
 @pytest.mark.parametrize(
     "name", ["x", "x y z", "x^7", "x^2 y + z", "a sum", "a product", "a dot", "a running product", "1 / one x"]
 )
@@ -162,6 +190,7 @@ def _larger(self: DegreeBounds, other: DegreeBounds) -> DegreeBounds:
         ("__mul__", _larger, lambda x, y, z: x * y * z),
         ("power", lambda self, exponent: self, lambda x, y, z: x**5),
         ("divided", lambda self, key, count: DegreeBounds(self.bottom, {}), lambda x, y, z: x / y),
+        ("one", property(lambda self: self.each or (self.top, self.top)), lambda x, y, z: jnp.sum(1 / x)),
     ],
 )
 def test_a_fault_of_the_degrees_is_noticed(

@@ -11,7 +11,7 @@ from jax import lax
 
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.field import residues
+from samebits.interpret.field import arithmetic, residues
 from samebits.interpret.field.comparisons import best_of
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
@@ -106,6 +106,89 @@ def test_a_nan_is_the_largest_of_its_row_alone() -> None:
             said(of, of, x)
         first = lambda x, of=of: of(x)[:1]  # noqa: E731
         assert said(first, first, x)[0].equal
+
+
+MASK = -0.7 * float(np.finfo(np.float32).max)
+VALUES = [np.random.default_rng(4).standard_normal(shape) for shape in ((3, 5), (6, 5), (6, 2))]
+
+
+def online(first: int = 4, mask: float = MASK, added: bool = True, of: str = "all", is_zero: Any = None) -> Function:
+    """Softmax attention in three blocks of two keys, of which all before the first one are masked.
+
+    Args:
+        added: whether the mask is added to the scores, or stands in their place.
+        of: of which scores the maximum is, or which maximum is forgotten.
+        is_zero: of the sum of a block's exponentials, whether nothing is divided by.
+    """
+
+    def call(x: Any, keys: Any, values: Any) -> Any:
+        best, total, out = jnp.full(3, -jnp.inf), jnp.zeros(3), jnp.zeros((3, 2))
+        for start in (0, 2, 4):
+            plain, hidden = x @ keys[start : start + 2].T, np.arange(start, start + 2) < first
+            scores = plain + np.where(hidden, mask, 0) if added else jnp.where(hidden, mask, plain)
+            now = (plain if of == "what is not masked yet" else scores[:, : 1 if of == "one key" else 2]).max(1)
+            new = jnp.maximum(best, now)
+            parts, old = jnp.exp(scores - new[:, None]), jnp.exp(best - (now if of == "this block" else new))
+            before, total, best = old * total, old * total + parts.sum(1), new
+            inverse = jnp.where(total == 0 if is_zero is None else is_zero(total), 1, 1 / total)
+            out = (out * before[:, None] + parts @ values[start : start + 2]) * inverse[:, None]
+        return out
+
+    return call
+
+
+def plain(x: Any, keys: Any, values: Any) -> Any:
+    return jax.nn.softmax(x @ keys[4:].T, -1) @ values[4:]
+
+
+HONEST = {
+    "a mask that is added": online(),
+    "a mask of -1e30": online(mask=-1e30),
+    "a mask in place of scores": online(added=False),
+    "a maximum of scores without a mask": online(of="what is not masked yet"),
+    "a maximum of one key of each block": online(of="one key"),
+    "a sum that must be positive": online(is_zero=lambda total: ~(total > 0)),
+}
+WRONG = {
+    "a mask that ends a block early": online(first=2),
+    "a mask that ends a key late": online(first=5),
+    "a mask of the other sign": online(mask=-MASK),
+    "a mask that is too small": online(mask=-10.0),
+    "a maximum of the wrong block": online(of="this block", first=0),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_sum_of_exponentials_is_not_zero(name: str) -> None:
+    with jax.enable_x64(True):
+        assert said(plain, HONEST[name], *VALUES)[0].equal
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_mask_or_maximum_is_no_softmax(name: str) -> None:
+    right = online(first=0) if "block" in name and "maximum" in name else plain
+    with jax.enable_x64(True):
+        assert not said(right, WRONG[name], *VALUES)[0].equal
+
+
+def test_only_the_sign_of_a_sum_of_exponentials_is_known() -> None:
+    """Not that of its negative, of a difference, or which of two such sums is larger: 128 is noise, and so is 1."""
+    for is_zero in (
+        lambda total: -total == 0,
+        lambda total: total + -1 == 0,
+        lambda total: (total - 2).sum() == 0,
+        lambda total: total[::-1] > total,
+        lambda total: total > 1,
+        lambda total: total * jnp.array([1.0, -1.0, 0.0]) > 0,
+    ):
+        with jax.enable_x64(True), pytest.raises(NearTie):
+            said(plain, online(is_zero=is_zero), *VALUES)
+
+
+def test_a_negative_term_that_counts_as_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arithmetic, "_not_negative", lambda field, element: np.ones(element.shape, bool))
+    with jax.enable_x64(True):  # so that the test above can fail
+        assert said(plain, online(is_zero=lambda total: total + -1 == 0), *VALUES)[0].equal
 
 
 def test_a_set_that_forgets_an_element_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ CAUSAL = ROWS[:, None] >= ROWS
 WINDOW = CAUSAL & (ROWS[:, None] - ROWS <= 60)
 SEGMENTS = (ROWS * 3 % 7 % 3).astype(np.int32)
 SAME = SEGMENTS[:, None] == SEGMENTS
-"""Segments that lie within each other: a block of keys without any for a row is compared too close for a proof."""
+LATER = (ROWS >= 128).astype(np.int32)
+"""Segments that lie within each other, and those of which each block of keys has one alone."""
 
 
 def attention(
@@ -83,6 +84,19 @@ SPLASH = {
 }
 MASKED = SPLASH | {
     "a mask that is off by one": ("k_offset=global_kv_index * bkv", "k_offset=1 + global_kv_index * bkv")
+}
+
+
+def capped(q: Array, k: Array, v: Array) -> Array:
+    """Attention whose scores lie below 3."""
+    scores = 3 * jnp.tanh(jnp.einsum("hqd,hkd->hqk", q, k) / 3)
+    parts = jnp.exp(scores - scores.max(-1, keepdims=True))
+    return jnp.einsum("hqk,hkd->hqd", parts / parts.sum(-1, keepdims=True), v)
+
+
+CAPPED = {name: SPLASH[name] for name in ("sums without their correction", "values without their correction")} | {
+    "scores that are not capped": ("jnp.tanh(qk / attn_logits_soft_cap)", "qk / attn_logits_soft_cap"),
+    "a cap of twice the size": ("return logits * attn_logits_soft_cap", "return 2 * logits * attn_logits_soft_cap"),
 }
 
 
@@ -222,6 +236,20 @@ ATTENTION = (
         | {"segments in order": ("jnp.equal(q_segment_ids, kv_segment_ids)", "(q_segment_ids >= kv_segment_ids)")},
     ),
     LibraryKernel(
+        "flash attention, segments of which a block of keys has none",
+        F,
+        P(attention, mask=LATER[:, None] == LATER),
+        P(flash, segments=LATER),
+        QKV,
+        FLASH
+        | {
+            "a mask that is off by a block": ("next_kv_index)\n\n    q_segment", "1 - next_kv_index)\n\n    q_segment"),
+            "a mask of the other sign": ("jnp.where(mask, 0.0, mask_value)", "jnp.where(mask, 0.0, -mask_value)"),
+            "a maximum of the wrong block": ("jnp.exp(m_prev - m_next)", "jnp.exp(m_prev - m_curr)"),
+            "a mask that is not added": ("jnp.where(mask, 0.0, mask_value)", "jnp.where(mask, 0.0, 0.0)"),
+        },
+    ),
+    LibraryKernel(
         "flash attention with a bias",
         F,
         attention,
@@ -244,6 +272,7 @@ ATTENTION = (
         HEADS,
         SPLASH | {"segments in order": ("masks.append(q_ids == kv_ids)", "masks.append(q_ids >= kv_ids)")},
     ),
+    LibraryKernel("splash attention with a soft cap", S, capped, P(splash, cap=3.0), HEADS, CAPPED, gradients=False),
     LibraryKernel(
         "splash attention, heads in groups",
         S,

@@ -6,20 +6,12 @@ import functools
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
-from tests.interpret.library_kernels.attention import ATTENTION, HEADS, QKV, ROWS, attention, flash, splash
-from tests.interpret.library_kernels.kernel import Array, Function, LibraryKernel, mesh_of
+from tests.interpret.library_kernels.attention import ATTENTION
+from tests.interpret.library_kernels.kernel import Function, LibraryKernel, mesh_of
 from tests.interpret.library_kernels.others import OTHERS
 
 KERNELS = (*OTHERS, *ATTENTION)
-
-
-def capped(q: Array, k: Array, v: Array) -> Array:
-    """Attention whose scores lie below 3."""
-    scores = 3 * jnp.tanh(jnp.einsum("hqd,hkd->hqk", q, k) / 3)
-    parts = jnp.exp(scores - scores.max(-1, keepdims=True))
-    return jnp.einsum("hqk,hkd->hqd", parts / parts.sum(-1, keepdims=True), v)
 
 
 def ragged_dot(module: Any) -> Function:
@@ -27,25 +19,7 @@ def ragged_dot(module: Any) -> Function:
     return lambda x, w: module.ragged_dot(x, w, group_sizes=jnp.full(2, 64, jnp.int32), **sizes)
 
 
-LATER = (ROWS >= 128).astype(np.int32)
 UNDECIDED = (
-    LibraryKernel(
-        "flash attention, segments of which a block of keys has none",
-        "tpu.flash_attention",
-        functools.partial(attention, mask=LATER[:, None] == LATER),
-        functools.partial(flash, segments=LATER),
-        QKV,
-        {},
-    ),
-    LibraryKernel(
-        "splash attention with a soft cap",
-        "tpu.splash_attention.splash_attention_kernel",
-        capped,
-        functools.partial(splash, cap=3.0),
-        HEADS,
-        {},
-        gradients=False,
-    ),
     LibraryKernel(
         "ragged_dot of Hopper GPUs",
         "gpu.ragged_dot_mgpu",
