@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
@@ -24,7 +25,11 @@ SPECIMENS = ("rms_norm_vjp", "softmax_online", "matmul_tiles", "attention_flash"
 """Kernels of the tests that are gated where no checkout is named."""
 
 
-def gated(name: str, candidate: str | Path, reference: str | Path, **options: str) -> str:
+SECONDS = 20.0
+"""That each process of a gate may take for a task of a suite: a minute in all."""
+
+
+def gated(name: str, candidate: str | Path, reference: str | Path, **options: Any) -> str:
     """Gate one kernel, print its time and verdict, and return the verdict in a word."""
     begin = time.perf_counter()
     try:
@@ -59,7 +64,7 @@ def of_checkout(checkout: Path, names: list[str]) -> list[str]:
     ]
     if not tasks:
         raise SystemExit(f"{checkout}: no folder with {REFERENCE} and {' or '.join(CANDIDATES)}")
-    return [gated(name, candidate, reference) for name, reference, candidate in tasks]
+    return [gated(name, candidate, reference, seconds=SECONDS) for name, reference, candidate in tasks]
 
 
 def main() -> None:

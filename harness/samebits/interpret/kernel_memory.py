@@ -503,16 +503,18 @@ def _gap(blocks: _Blocks) -> Box | None:
 def _parallel(params: Any, dims: int, vmapped: Sequence[int]) -> tuple[list[int], bool]:
     """Return the dimensions of a grid whose steps may run at the same time, and whether blocks are written back whole.
 
-    Those of a GPU all do; on a TPU those that are said to.
+    Those of Triton all do, and of Mosaic GPU where nothing is said; on a TPU those that are said to: where nothing is,
+    jax takes each dimension as `arbitrary`, in order.
     """
     if isinstance(params, Mapping):
         kind, params = next(iter(params.items()), ("", None))
     else:
         kind = type(params).__module__
-    if "triton" in str(kind):
+    is_gpu = "gpu" in str(kind)
+    if "triton" in str(kind) or (is_gpu and getattr(params, "dimension_semantics", None) is None):
         return list(range(dims)), False
     said = getattr(params, "dimension_semantics", None) or ()
     names = [str(getattr(each, "name", each)).lower() for each in said]
     for dim in sorted(vmapped) if len(names) < dims else ():
         names.insert(dim, "")
-    return [dim for dim, name in enumerate(names) if "parallel" in name], "gpu" not in str(kind)
+    return [dim for dim, name in enumerate(names) if "parallel" in name], not is_gpu

@@ -143,6 +143,27 @@ def interpreted_on_cpu(*, altered: bool = False) -> Iterator[None]:
         _LOWERING.interpreted, _LOWERING.altered = before
 
 
+@contextlib.contextmanager
+def compiled_once() -> Iterator[None]:
+    """Compile equal programs once inside: jax compiles a kernel that is not jitted at each call anew."""
+    from jax._src import compiler  # it has no public name
+
+    compiled_by_jax = compiler.backend_compile_and_load
+    known: dict[tuple[str, bytes], Any] = {}
+
+    def once(backend: Any, module: Any, devices: Any, options: Any, callbacks: Any) -> Any:
+        key = module.operation.get_asm(enable_debug_info=False), options.SerializeAsString()
+        if callbacks or key not in known:
+            known[key] = compiled_by_jax(backend, module, devices, options, callbacks)
+        return known[key]
+
+    compiler.backend_compile_and_load = once
+    try:
+        yield
+    finally:
+        compiler.backend_compile_and_load = compiled_by_jax
+
+
 @functools.cache
 def _interpretation_registered() -> None:
     try:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ import jax
 import numpy as np
 
 from samebits.host.isolation import take_notes, undone
+from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.kernel_memory import program_memory
-from samebits.interpret.kernels import interpreted_on_cpu
+from samebits.interpret.kernels import compiled_once, interpreted_on_cpu
 from samebits.kernel_gate.arguments import (
     Arguments,
     arrays_of,
@@ -32,6 +33,7 @@ from samebits.kernel_gate.arguments import (
     nearby_sizes,
     of_arrays,
     others,
+    outside_kernels,
     same,
 )
 from samebits.kernel_gate.request import split
@@ -125,8 +127,12 @@ def program_text(function: Callable[..., Any], values: Arguments) -> tuple[str, 
         return traced.lower().as_text(), traced
 
 
-def watched_alone(kernel: str, values: Arguments) -> Alone:
-    """Load a kernel, trace it and call it; what raises is a row."""
+def watched_alone(kernel: str, values: Arguments) -> Iterator[Alone]:
+    """Load a kernel, trace it and call it; what raises is a row.
+
+    Yields:
+        What was seen: first that its program ends, and in the end all.
+    """
     file = split(kernel)[0]
     watch = _Watch(file)
     threads = set(threading.enumerate())
@@ -137,33 +143,43 @@ def watched_alone(kernel: str, values: Arguments) -> Alone:
         with watch.on(), undone("calling it"):
             text, traced = program_text(function, values)
     except BaseException as error:  # `sys.exit()` is no `Exception`
-        return Alone(rows=(refuted("form", one_line(error), file.name),))
+        yield Alone(rows=(refuted("form", one_line(error), file.name),))
+        return
+    types_of = tuple((out.shape, str(out.dtype)) for out in jax.tree.leaves(traced.out_info))
     before = _state(module, function)
-    with watch.on(), undone("calling it"):
-        rows = [_calls(function, traced, values)]
+    with watch.on(), undone("calling it"), compiled_once():
+        both = values, others(values)
+        computed = _computed(traced, both)
+        unseen = GateRow(kind="kept", state="undecided", words="its calls did not end in the time")
+        yield Alone(rows=(unseen,), program=text, types=types_of, on_tpu=True)
+        rows = [_calls(function, computed, both)]
     moved = sorted(name for name, value in _state(module, function).items() if before.get(name, value) != value)
     if moved and rows[0].state != "refuted":
         words = f"keeps values between calls: {', '.join(moved[:3])}"
         rows = [refuted("kept", words, file.name)]
     rows.append(_memory(traced.jaxpr))
-    rows.append(_use(function, traced, values, "pallas_call" in file.read_text(encoding="utf-8")))
+    written = "pallas_call" in file.read_text(encoding="utf-8")
+    rows.append(_use(function, traced, values, written, computed[0]))
     rows.append(_surroundings(function, values, text, watch))
     rows.append(_tampering(function, values, threads))
-    types_of = tuple((out.shape, str(out.dtype)) for out in jax.tree.leaves(traced.out_info))
-    return Alone(rows=tuple(rows), program=text, types=types_of, on_tpu=_is_other_on_tpu(function, values, text))
+    yield Alone(rows=tuple(rows), program=text, types=types_of, on_tpu=_is_other_on_tpu(function, values, text))
 
 
-def _calls(function: Callable[..., Any], traced: Any, values: Arguments) -> GateRow:
-    """Call a kernel with concrete arrays several times: each answer must be what its program computes."""
-    second = others(values)
+def _computed(traced: Any, several: Sequence[Arguments]) -> list[list[Any]]:
+    """Return what a program computes from each of several arguments."""
     with interpreted_on_cpu():
         compiled = traced.lower().compile()
-        wanted = [_results(compiled(*arrays_of(each))) for each in (values, second)]
+        return [_results(compiled(*arrays_of(each))) for each in several]
+
+
+def _calls(function: Callable[..., Any], wanted: list[list[Any]], both: tuple[Arguments, Arguments]) -> GateRow:
+    """Call a kernel with concrete arrays several times: each answer must be what its program computes."""
+    values, second = both
     buffers = changed(np.copy, values)
     for number, place in enumerate((0, 1, 0, 0, 1), start=1):
-        arguments = changed(jax.numpy.asarray, (values, second)[place])
+        arguments = changed(jax.numpy.asarray, both[place])
         if number > CALLS - 2:  # the same NumPy arrays, whose content changes between two calls
-            for buffer, value in zip(arrays_of(buffers), arrays_of((values, second)[place]), strict=True):
+            for buffer, value in zip(arrays_of(buffers), arrays_of(both[place]), strict=True):
                 buffer[...] = value
             arguments = buffers
         try:
@@ -203,24 +219,27 @@ def _has_kernel(function: Callable[..., Any], values: Arguments) -> bool:
     return False
 
 
-def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: bool) -> GateRow:
+def _use(function: Callable[..., Any], traced: Any, values: Arguments, written: bool, computed: list[Any]) -> GateRow:
     """Look whether the kernels of a program decide what it gives: a copy of the reference may stand beside them."""
     kernels = kernels_of(traced.jaxpr)
     if not kernels:
         hidden = written and not any(_has_kernel(function, other.values) for other in nearby_sizes(values))
         words = "its kernel is in no program: plain code stands for it" if hidden else "plain code without a kernel"
         return GateRow(kind="reference", state="refuted" if hidden else "holds", words=words)
-    if all(map(_returns_an_argument, kernels)):
+    if any(map(_is_plain_code, outside_kernels(traced.jaxpr.jaxpr))) and all(map(_returns_an_argument, kernels)):
         return refuted("reference", "its kernels return an argument as it is, and plain code computes the result")
-    results = []
-    for altered in (False, True):
-        jax.clear_caches()  # which hold what was lowered
-        with interpreted_on_cpu(altered=altered):
-            results.append(_results(traced.lower().compile()(*arrays_of(values))))
-    numbers = any(each.dtype.kind in "iub" or np.isfinite(each.astype(np.complex128)).any() for each in results[0])
-    if numbers and all(a.tobytes() == b.tobytes() for a, b in zip(*results, strict=True)):
+    jax.clear_caches()  # which hold what was lowered
+    with interpreted_on_cpu(altered=True):
+        altered = _results(traced.lower().compile()(*arrays_of(values)))
+    numbers = any(each.dtype.kind in "iub" or np.isfinite(each.astype(np.complex128)).any() for each in computed)
+    if numbers and all(a.tobytes() == b.tobytes() for a, b in zip(computed, altered, strict=True)):
         return refuted("reference", "its kernels do not matter: plain code has the result")
     return holds("reference", "its kernels decide what it gives")
+
+
+def _is_plain_code(eqn: Any) -> bool:
+    """Return whether an equation makes numbers of others, where it does not only move or cast them."""
+    return eqn.primitive.name not in {*MOVES, *STILL, "convert_element_type"}
 
 
 def _returns_an_argument(kernel: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from samebits.check.smaller_sizes import same_but_for_sizes
 from samebits.errors import RequestError
-from samebits.interpret.inner_equations import equations
+from samebits.interpret.inner_equations import equations, inner_programs
 from samebits.interpret.kernels import interpreted_on_cpu
 from samebits.programs.inputs import arg_dtype, arg_shape, drawn_values
 from samebits.schema.argument_text import parse_arguments
@@ -31,6 +31,10 @@ LEAST = (2, 8, 64, 256, 1024, 2048, 4096)
 
 MANY = 64
 """The largest size that may become less than eight."""
+
+
+QUICKLY = {"xla_backend_optimization_level": 0}
+"""For programs that run once or twice, whose compilation takes longer than they do."""
 
 
 FAR = 128.0
@@ -57,19 +61,37 @@ def arguments(make: Callable[[], Any], sides: Callable[[], Sequence[Callable[...
         RequestError: `make` raises, or returns no array, or large ones that nothing can stand for.
     """
     try:
-        types = jax.eval_shape(make)
-        types = tuple(types) if isinstance(types, tuple | list) else (types,)
+        types = _types_of(make)
         shapes = _smaller(types, sides()) if largest(types) > LARGE else {}
         values = _of_shapes(make, types, shapes) if shapes else make()
     except RequestError:
         raise
     except Exception as error:
         raise RequestError(f"the inputs: raised {type(error).__name__}: {error}") from error
-    values = tuple(values) if isinstance(values, tuple | list) else (values,)
+    values = _as_tuple(values)
     arrays = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "dtype") else leaf, values)
     if not any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(arrays)):
         raise RequestError("the inputs: they hold no array; expected a tuple of arrays")
-    return arrays, ", ".join(f"{small} for {size}" for size, small in shapes.items())
+    return arrays, ", ".join(f"{small} for {size}" for (size, _), small in shapes.items())
+
+
+def _types_of(make: Callable[[], Any]) -> Arguments:
+    """Return the types of the arrays that are made, in their places; other things stay what they are."""
+    known: list[Any] = []
+
+    def arrays() -> list[Any]:
+        leaves, tree = jax.tree.flatten(_as_tuple(make()))
+        known[:] = tree, [None if hasattr(leaf, "dtype") else leaf for leaf in leaves]
+        return [leaf for leaf in leaves if hasattr(leaf, "dtype")]
+
+    types = iter(jax.eval_shape(arrays))
+    tree, rest = known
+    filled: Arguments = jax.tree.unflatten(tree, [next(types) if leaf is None else leaf for leaf in rest])
+    return filled
+
+
+def _as_tuple(values: Any) -> Arguments:
+    return tuple(values) if isinstance(values, tuple | list) else (values,)
 
 
 def largest(tree: Any) -> int:
@@ -77,13 +99,25 @@ def largest(tree: Any) -> int:
     return max((math.prod(np.shape(leaf)) for leaf in jax.tree.leaves(tree)), default=0)
 
 
-def _smaller(types: Any, sides: Sequence[Callable[..., Any]]) -> Mapping[int, int]:
-    """Return smaller sizes, the largest first, at which both programs are the same but for sizes."""
+Sizes = Mapping[tuple[int, int | None], int]
+"""Sizes that stand for others: of all dimensions, or of those that are at one place of their shapes."""
+
+
+def _smaller(types: Any, sides: Sequence[Callable[..., Any]]) -> Sizes:
+    """Return smaller sizes, the largest first, at which both programs are the same but for sizes.
+
+    Dimensions of one size are one, unless arrays are too large then: heads may be as many as each has elements.
+    """
     whole = [_traced(side, types) for side in sides]
-    chosen: dict[int, int] = {}
-    for size in sorted({size for leaf in jax.tree.leaves(types) for size in leaf.shape}, reverse=True):
-        for smaller in dict.fromkeys(filter(None, (_part(size, least) for least in LEAST))):
-            trial = {**chosen, size: smaller}
+    chosen: dict[tuple[int, int | None], int] = {}
+    shapes = [leaf.shape for leaf in arrays_of(types)]
+    everywhere = sorted({(size, None) for shape in shapes for size in shape}, reverse=True)
+    by_place = sorted({(size, place) for shape in shapes for place, size in enumerate(shape)}, reverse=True)
+    for key in (*everywhere, *by_place):
+        if key[1] is not None and (largest(_resized(types, chosen)) <= MOST or (key[0], None) in chosen):
+            continue
+        for smaller in dict.fromkeys(filter(None, (_part(key[0], least) for least in LEAST))):
+            trial = {**chosen, key: smaller}
             programs = [_traced(side, _resized(types, trial)) for side in sides]
             if all(map(_stands_for, programs, whole)):
                 chosen = trial
@@ -111,57 +145,81 @@ def kernels_of(program: Any) -> list[Any]:
     return [eqn for eqn in equations(program) if eqn.primitive.name == "pallas_call"]
 
 
-def _resized(types: Any, sizes: Mapping[int, int]) -> Any:
-    def resized(leaf: Any) -> Any:
-        return jax.ShapeDtypeStruct(tuple(sizes.get(size, size) for size in leaf.shape), leaf.dtype)
+def outside_kernels(jaxpr: Any) -> Iterator[Any]:
+    """Yield the equations of an open jaxpr that call no other, inner ones included, but those within kernels."""
+    for eqn in jaxpr.eqns:
+        inner = [] if eqn.primitive.name == "pallas_call" else list(inner_programs(eqn))
+        for each in inner:
+            yield from outside_kernels(each)
+        if not inner and eqn.primitive.name != "pallas_call":
+            yield eqn
 
-    return jax.tree.map(resized, types)
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.ShapeDtypeStruct)
+
+
+def _resized(types: Any, sizes: Sizes) -> Any:
+    def resized(leaf: Any) -> Any:
+        new = (sizes.get((size, None), sizes.get((size, place), size)) for place, size in enumerate(leaf.shape))
+        return jax.ShapeDtypeStruct(tuple(new), leaf.dtype)
+
+    return changed(resized, types)
 
 
 def _traced(function: Callable[..., Any], types: Any) -> Any:
+    call, arrays = of_arrays(function, types)
     try:
-        return jax.make_jaxpr(function)(*types)
+        return jax.make_jaxpr(call)(*arrays)
     except Exception:  # whatever it raises at these sizes
         return None
 
 
-def _of_shapes(make: Callable[[], Any], types: Any, sizes: Mapping[int, int]) -> Any:
+def _of_shapes(make: Callable[[], Any], types: Any, sizes: Sizes) -> Any:
     """Return floats drawn at other sizes, and of the integers the first ones, which index what is there."""
     leaves, tree = jax.tree.flatten(types)
-    integers = [place for place, leaf in enumerate(leaves) if not jax.numpy.issubdtype(leaf.dtype, np.inexact)]
+    integers = [
+        place
+        for place, leaf in enumerate(leaves)
+        if _is_array(leaf) and not jax.numpy.issubdtype(leaf.dtype, np.inexact)
+    ]
     known = jax.jit(lambda: [jax.tree.leaves(make())[place] for place in integers])()  # floats are not computed
-    rng, values = np.random.default_rng(0), []
+    rng, values, less = np.random.default_rng(0), [], {size: small for (size, _), small in sizes.items()}
     for place, leaf in enumerate(jax.tree.leaves(_resized(types, sizes))):
         if place in integers:
-            values.append(cropped(np.asarray(known[integers.index(place)]), leaf.shape, sizes))
-        else:
+            values.append(cropped(np.asarray(known[integers.index(place)]), leaf.shape, less))
+        elif _is_array(leaf):
             values.append(rng.standard_normal(leaf.shape).astype(leaf.dtype))
+        else:
+            values.append(leaf)
     return jax.tree.unflatten(tree, values)
 
 
 def cropped(array: Any, shape: Sequence[int], sizes: Mapping[int, int]) -> Any:
     """Return the first elements of an array; integers that may index a dimension which is smaller now index it still.
 
-    Raises:
-        RequestError: its integers add up to such a dimension, as the sizes of groups do: nothing says what they are.
+    Those that add up to such a dimension, as the sizes of groups do, add up to what it is now.
     """
     part = array[tuple(map(slice, shape))]
-    if array.dtype.kind not in "iu" or not array.size:
+    if array.dtype.kind not in "iu" or not part.size:
         return part
-    if int(array.sum()) in sizes:
-        raise RequestError(f"the inputs: integers add up to {array.sum()}, which is smaller now")
+    total = int(array.sum())
+    if total in sizes and array.ndim == 1 and array.min() >= 0 and array.size > 1:
+        ends = np.cumsum(part, dtype=np.int64) * sizes[total] // max(int(part.sum()), 1)
+        ends[-1] = sizes[total]
+        return np.diff(ends, prepend=0).astype(array.dtype)
     end = min((small for size, small in sizes.items() if array.max() < size), default=None)
     return part if end is None else np.where(part >= end, part % end, part).astype(array.dtype)
 
 
 def arrays_of(values: Arguments) -> list[Any]:
     """Return the arrays among arguments, in the order of their leaves."""
-    return [leaf for leaf in jax.tree.leaves(values) if isinstance(leaf, np.ndarray)]
+    return [leaf for leaf in jax.tree.leaves(values) if _is_array(leaf)]
 
 
 def changed(change: Callable[[Any], Any], values: Arguments) -> Arguments:
     """Return arguments with each array changed."""
-    result: Arguments = jax.tree.map(lambda leaf: change(leaf) if isinstance(leaf, np.ndarray) else leaf, values)
+    result: Arguments = jax.tree.map(lambda leaf: change(leaf) if _is_array(leaf) else leaf, values)
     return result
 
 
@@ -175,17 +233,33 @@ def of_arrays(function: Callable[..., Any], values: Arguments) -> tuple[Callable
     return call, arrays_of(values)
 
 
+def _jitted(function: Callable[..., Any], values: Arguments) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function of arrays alone, jitted once for arguments that are alike but for their arrays, and these."""
+    leaves, tree = jax.tree.flatten(values)
+    kept = tuple(None if _is_array(leaf) else (type(leaf), leaf) for leaf in leaves)
+    try:
+        return _jitted_once(function, tree, kept), arrays_of(values)
+    except TypeError:  # an argument, or the function, has no hash
+        return jax.jit(of_arrays(function, values)[0], compiler_options=QUICKLY), arrays_of(values)
+
+
+@functools.lru_cache(maxsize=64)
+def _jitted_once(function: Callable[..., Any], tree: Any, kept: tuple[Any, ...]) -> Callable[..., Any]:
+    values = jax.tree.unflatten(tree, [np.zeros(()) if each is None else each[1] for each in kept])
+    return jax.jit(of_arrays(function, values)[0], compiler_options=QUICKLY)
+
+
 def output_types(function: Callable[..., Any], values: Arguments) -> list[tuple[tuple[int, ...], str]]:
     """Return shape and dtype of each output; raises whatever the function does."""
-    call, arrays = of_arrays(function, values)
+    call, arrays = _jitted(function, values)
     return [(out.shape, str(out.dtype)) for out in jax.tree.leaves(jax.eval_shape(call, *arrays))]
 
 
 def executed(function: Callable[..., Any], values: Arguments) -> list[Any]:
     """Return the outputs of a function, compiled for this CPU; raises whatever it does."""
-    call, arrays = of_arrays(function, values)
+    call, arrays = _jitted(function, values)
     with interpreted_on_cpu():
-        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(call)(*arrays))]
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(call(*arrays))]
 
 
 def same(first: Any, second: Any) -> bool:
@@ -233,12 +307,18 @@ class OtherArguments:
 
 
 def other_integers(values: Arguments) -> Iterator[OtherArguments]:
-    """Yield other integers and booleans in their range; permutations, and sums that are sizes, stay such."""
+    """Yield other integers and booleans in their range; permutations, and sums that are sizes, stay such.
+
+    Integers whose largest is an argument by itself too, such as a limit of groups, stay as they are.
+    """
     arrays = arrays_of(values)
     sizes = {size for leaf in arrays for size in leaf.shape}
+    limits = {leaf for leaf in jax.tree.leaves(values) if type(leaf) is int}
     if any(_is_drawn(leaf) for leaf in arrays):
         for seed, words in enumerate(("other integers", "integers that are alike", "more integers")):
-            at = functools.partial(_redrawn, rng=np.random.default_rng(seed), sizes=sizes, alike=seed == 1)
+            at = functools.partial(
+                _redrawn, rng=np.random.default_rng(seed), sizes=sizes, limits=limits, alike=seed == 1
+            )
             yield OtherArguments(words, changed(at, values), True)
 
 
@@ -257,8 +337,8 @@ def _is_drawn(array: Any) -> bool:
     return array.dtype.kind in "iub" and array.size > 1
 
 
-def _redrawn(array: Any, rng: np.random.Generator, sizes: Collection[int], alike: bool) -> Any:
-    if not _is_drawn(array):
+def _redrawn(array: Any, rng: np.random.Generator, sizes: Collection[int], limits: Collection[int], alike: bool) -> Any:
+    if not _is_drawn(array) or (array.dtype.kind in "iu" and int(array.max()) in limits):
         return array
     flat = array.reshape(-1)
     if array.dtype.kind == "b":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -19,6 +19,7 @@ from samebits.kernel_gate.arguments import (
     near,
     nearby_sizes,
     other_integers,
+    output_types,
     shifted_floats,
 )
 from samebits.kernel_gate.request import GateRequest
@@ -38,16 +39,18 @@ MAGNITUDE = 1e6
 """Up to which inputs a kernel must be right where its reference is; beyond, it limits what is claimed."""
 
 
-def elsewhere(sides: Sides, values: Arguments, request: GateRequest, alone: Alone, end: float) -> list[GateRow]:
+def elsewhere(sides: Sides, values: Arguments, request: GateRequest, alone: Alone, end: float) -> Iterator[GateRow]:
     """Execute both sides on other arguments, until `end`."""
-    rows = [_on_tpus(sides, values)] if alone.on_tpu else []
-    rows += [_among(sides, [*other_integers(values)], end)]
-    rows += [_among(sides, [*shifted_floats(values)], end, exactly=False)]
+    if alone.on_tpu:
+        yield _on_tpus(sides, values)
+    yield _among(sides, [*other_integers(values)], end)
+    yield _among(sides, [*shifted_floats(values)], end, exactly=False)
     if request.sizes == "given":
-        return [*rows, GateRow(kind="structure", state="not tried", words="other sizes were not asked for")]
+        yield GateRow(kind="structure", state="not tried", words="other sizes were not asked for")
+        return
     every = request.sizes == "all"
     near_by = [replace(each, required=each.required or every) for each in islice(nearby_sizes(values), SIZES)]
-    return [*rows, _among(sides, near_by, end)]
+    yield _among(sides, near_by, end)
 
 
 def at_other_magnitudes(leaves: Sequence[Finding]) -> list[GateRow]:
@@ -100,11 +103,13 @@ def _finite_alike(got: Any, expected: Any) -> bool:
 def _at(sides: Sides, values: Arguments, *, exactly: bool = True) -> tuple[str, str]:
     """Return what a kernel is on some arguments, and why where it is wrong; else only whether it gives numbers."""
     outputs: list[list[Any]] = []
-    for side, state in zip(sides, ("no input", "rejected"), strict=True):
-        try:
-            outputs.append(executed(side, values))
-        except Exception:  # whatever it raises
-            return state, ""
+    for work in (output_types, executed):  # what one of both rejects is not executed
+        outputs = []
+        for side, state in zip(sides, ("no input", "rejected"), strict=True):
+            try:
+                outputs.append(work(side, values))
+            except Exception:  # whatever it raises
+                return state, ""
     for number, (expected, got) in enumerate(zip(*outputs, strict=False)):
         if got.shape != expected.shape or got.dtype != expected.dtype:
             return "wrong", f"output {number} has another shape or dtype"

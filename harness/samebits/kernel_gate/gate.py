@@ -86,16 +86,31 @@ def gated(request: GateRequest) -> GateOutcome:
         raise RequestError(wrong)
     notes = (f"smaller sizes stand for large ones, at which the programs are the same: {stand_in}",) if stand_in else ()
     alone = forked(lambda: watched_alone(request.kernel, values), seconds)
-    if alone.trouble:
+    seen = [] if alone.value is None else [*alone.value.rows]
+    if alone.trouble and not seen:
         return GateOutcome(rows=_whole([refuted("tampering", f"it {alone.trouble}")]))
-    if any(row.state == "refuted" for row in alone.value.rows):
-        return GateOutcome(rows=_whole(alone.value.rows), notes=notes)
+    if any(row.state == "refuted" for row in seen):
+        return GateOutcome(rows=_whole(seen), notes=notes)
     beside = forked(lambda: judged(request, values, alone.value, time.monotonic() + seconds / 2), seconds)
+    outcome = beside.value or GateOutcome(rows=())
+    rows = [*seen, *outcome.rows]
     if beside.trouble:
-        undecided = GateRow(kind="formula", state="undecided", words=f"comparing it {beside.trouble}")
-        return GateOutcome(rows=_whole([*alone.value.rows, undecided]), notes=notes)
-    rows = _whole([*alone.value.rows, *beside.value.rows])
-    return GateOutcome(rows=rows, leaves=beside.value.leaves, notes=(*notes, *beside.value.notes))
+        rows += _in_less_time(request, values, alone.value, outcome, f"comparing it {beside.trouble}")
+    return GateOutcome(rows=_whole(rows), leaves=outcome.leaves, notes=(*notes, *outcome.notes))
+
+
+def _in_less_time(request: GateRequest, values: Any, alone: Any, outcome: GateOutcome, why: str) -> list[GateRow]:
+    """Return what is known where a comparison did not end: how far it came, and what other inputs say."""
+    formula = next((row for row in outcome.rows if row.kind == "formula"), None)
+    if formula is None:
+        return [GateRow(kind="formula", state="undecided", words=why)]
+    if outcome.leaves:  # so that other sizes took too long
+        return [GateRow(kind="structure", state="limited", words=why)]
+    from samebits.kernel_gate.judged import elsewhere_alone
+
+    end = time.monotonic() + request.seconds / 4
+    late = forked(lambda: elsewhere_alone(request, values, alone, end), request.seconds / 2)
+    return [GateRow(kind="formula", state="limited", words=why), *(late.value or GateOutcome(rows=())).rows]
 
 
 def _whole(rows: Sequence[GateRow]) -> tuple[GateRow, ...]:

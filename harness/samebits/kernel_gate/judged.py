@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -23,20 +24,28 @@ from samebits.schema.gate_row import GateOutcome, GateRow, Kind, holds, refuted
 from samebits.user_errors import one_line
 
 
-def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) -> GateOutcome:
-    """Compare a kernel with its reference on these inputs, on variations of them and at other sizes, until `end`."""
+def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) -> Iterator[GateOutcome]:
+    """Compare a kernel with its reference on these inputs, on variations of them and at other sizes, until `end`.
+
+    Yields:
+        What is known so far, as soon as it is.
+    """
     reference, kernel = function_named(request.reference), function_named(request.kernel)
+    sides = reference, kernel
     try:
         text, traced = program_text(kernel, values)
     except BaseException as error:
-        return GateOutcome(rows=(refuted("aware", f"beside its reference it {one_line(error)}"),))
+        yield GateOutcome(rows=(refuted("aware", f"beside its reference it {one_line(error)}"),))
+        return
     if text != alone.program:
-        return GateOutcome(rows=(refuted("reference", "another program beside its reference"),))
+        yield GateOutcome(rows=(refuted("reference", "another program beside its reference"),))
+        return
     rows = [holds("reference", "the same program where its reference is absent")]
     form = _form(alone.types, output_types(reference, values))
     rows.append(form)
+    yield GateOutcome(rows=tuple(rows))
     if form.state == "refuted":
-        return GateOutcome(rows=tuple(rows))
+        return
     gradient = request.gradient is not False and _differentiable(reference, values)
     if gradient and not _differentiable(kernel, values):
         if request.gradient:
@@ -44,16 +53,34 @@ def judged(request: GateRequest, values: Arguments, alone: Alone, end: float) ->
         gradient = False
     narrow = _narrow_arithmetic(reference, traced.jaxpr, values)
     if narrow:
-        return GateOutcome(rows=(*rows, *narrow))
+        yield GateOutcome(rows=(*rows, *narrow))
+        return
+    with contextlib.suppress(Exception):  # which the comparison says
+        if _all_near(sides, values):
+            words = "equal up to rounding where both were executed with the given inputs"
+            yield GateOutcome(rows=(*rows, GateRow(kind="formula", state="limited", words=words)))
     outcome = check(reference, kernel, *values, gradients=gradient, accuracy=request.accuracy)
-    rows += _ruled(outcome.leaves, (reference, kernel), values, traced.jaxpr)
+    rows += _ruled(outcome.leaves, sides, values, traced.jaxpr)
     if not gradient and not any(row.kind == "gradient" for row in rows):
         why = "not asked for" if request.gradient is False else "it has none"
         rows.append(GateRow(kind="gradient", state="not tried", words=why))
     rows += at_other_magnitudes(outcome.leaves)
+    notes = (*outcome.notes, *take_notes())
+    yield GateOutcome(rows=tuple(rows), leaves=outcome.leaves, notes=notes)
     if not any(row.state == "refuted" for row in rows):
-        rows += elsewhere((reference, kernel), values, request, alone, end)
-    return GateOutcome(rows=tuple(rows), leaves=outcome.leaves, notes=(*outcome.notes, *take_notes()))
+        for row in elsewhere(sides, values, request, alone, end):
+            rows.append(row)
+            yield GateOutcome(rows=tuple(rows), leaves=outcome.leaves, notes=(*notes, *take_notes()))
+
+
+def elsewhere_alone(request: GateRequest, values: Arguments, alone: Alone, end: float) -> Iterator[GateOutcome]:
+    """Execute a kernel beside its reference at other arguments, where comparing it took too long."""
+    sides = function_named(request.reference), function_named(request.kernel)
+    rows: list[GateRow] = []
+    if program_text(sides[1], values)[0] == alone.program:
+        for row in elsewhere(sides, values, request, alone, end):
+            rows.append(row)
+            yield GateOutcome(rows=tuple(rows))
 
 
 def _form(got: Sequence[tuple[tuple[int, ...], str]], expected: Sequence[tuple[tuple[int, ...], str]]) -> GateRow:

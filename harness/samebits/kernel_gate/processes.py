@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pickle
 import resource
@@ -10,7 +11,7 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ class ForkEnd:
     """How a function in another process ended.
 
     Args:
-        value: what it returned; None where it did not.
+        value: what it returned, or of what it yielded the last; None where it did neither.
         trouble: why not, in words.
     """
 
@@ -37,7 +38,8 @@ class ForkEnd:
 def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
     """Call a function in a fork of this process, which must not have started jax's backend, and return what it says.
 
-    Whatever it started ends with it, and what it prints is lost.
+    What a generator yields before its time is over, or before it raises, is not lost. Whatever it started ends with
+    it, and what it prints is lost.
     """
     reading, writing = os.pipe()
     with warnings.catch_warnings():
@@ -53,15 +55,25 @@ def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
         with contextlib.suppress(OSError):
             os.killpg(number, signal.SIGKILL)
         status = os.waitpid(number, 0)[1]
+    value, trouble, ended = _last(text)
     if late:
-        return ForkEnd(trouble=f"did not return within {seconds:g} seconds")
-    try:
-        value, trouble = pickle.loads(text)
-    except Exception:  # it ended before it had written all, or something else was written
+        trouble = f"did not return within {seconds:g} seconds"
+    elif not ended:  # it ended before it had written all, or something else was written
         code = os.waitstatus_to_exitcode(status)
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return ForkEnd(trouble=f"ended the process {how}")
+        trouble = f"ended the process {f'by signal {-code}' if code < 0 else f'with exit code {code}'}"
     return ForkEnd(value=value, trouble=trouble)
+
+
+def _last(text: bytes) -> tuple[Any, str, bool]:
+    """Return the last value that was written, what went wrong, and whether the other side came to its end."""
+    stream, value = io.BytesIO(text), None
+    with contextlib.suppress(Exception):
+        while True:
+            latest, trouble, ended = pickle.load(stream)
+            value = value if latest is None else latest
+            if ended:
+                return value, trouble, True
+    return value, "", False
 
 
 def _child(work: Callable[[], Any], writing: int) -> None:
@@ -73,11 +85,16 @@ def _child(work: Callable[[], Any], writing: int) -> None:
         os.dup2(nowhere, 2)
         limit = int(total_memory() * SHARE) + 4 * GIB  # of addresses, of which jax reserves more than it uses
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        try:
-            text = pickle.dumps((work(), ""))
-        except BaseException as error:  # `sys.exit()` is no `Exception`
-            text = pickle.dumps((None, one_line(error)))
         with os.fdopen(writing, "wb") as file:
+            try:
+                value = work()
+                if isinstance(value, Iterator):
+                    for value in value:  # noqa: B020  of which the last one stays
+                        file.write(pickle.dumps((value, "", False)))
+                        file.flush()
+                text = pickle.dumps((value, "", True))
+            except BaseException as error:  # `sys.exit()` is no `Exception`
+                text = pickle.dumps((None, one_line(error), True))
             file.write(text)
     finally:
         os._exit(0)

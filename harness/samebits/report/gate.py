@@ -81,6 +81,7 @@ def claim_of(rows: tuple[GateRow, ...], leaves: tuple[Finding, ...]) -> str:
     if refuted:
         return f"refuted: {listed(refuted, 'kind', 1)}"
     undecided = [row for row in rows if row.state == "undecided"]
+    undecided = undecided or [row for row in rows if row.kind == "formula" and row.state == "limited"]
     verdicts = [leaf.ruling.verdict for leaf in leaves]
     if undecided or not verdicts:
         return f"undecided: {undecided[0].words}" if undecided else "undecided: no output was compared"

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as plgpu
 
@@ -289,6 +290,21 @@ def gpu_block(wrong: bool) -> Program:
     return rowwise(copy, out_specs=out, out_shape=shape, compiler_params=plgpu.CompilerParams())
 
 
+def mosaic_block(wrong: bool) -> Program:
+    """Mosaic GPU runs all dimensions at once that are not said to be sequential; a TPU those that are said to be."""
+    params = mosaic_gpu.CompilerParams() if wrong else mosaic_gpu.CompilerParams(dimension_semantics=("sequential",))
+    out, shape = rows(4, lambda i: (0, 0)), jax.ShapeDtypeStruct((4, 16), jnp.float32)  # here
+    return pl.pallas_call(
+        copy, grid=(4,), in_specs=[by_step(4)], out_specs=out, out_shape=shape, compiler_params=params
+    )
+
+
+def tpu_block(wrong: bool) -> Program:
+    params = {"compiler_params": tpu("parallel")} if wrong else {}
+    out, shape = rows(4, lambda i: (0, 0)), jax.ShapeDtypeStruct((4, 16), jnp.float32)  # here
+    return pl.pallas_call(copy, grid=(4,), in_specs=[by_step(4)], out_specs=out, out_shape=shape, **params)
+
+
 def in_place(wrong: bool) -> Program:
     """The memory of the argument is that of the output, and steps read the block of the next one, or their own."""
     taken = rows(4, (lambda i: (3 - i, 0)) if wrong else (lambda i: (i, 0)))
@@ -374,6 +390,8 @@ FAULTS: dict[str, tuple[tuple[Callable[[bool], Program], str], ...]] = {
         (started_once_for_all, "'sum_ref' is read at step (1, 0), where only steps that may run at the same time"),
         (gpu_rows, "step (0,) and step (1,), which may run at the same time, write the same place"),
         (gpu_block, "step (0,) and step (1,), which may run at the same time, write the same place"),
+        (mosaic_block, "step (0,) and step (1,), which may run at the same time, write the same place"),
+        (tpu_block, "step (0,) and step (1,), which may run at the same time, write the same place"),
         (in_place, "step (0,) reads a place of 'x_ref', which is the memory of 'out_ref', that step (3,) writes"),
     ),
     "writes into an argument": (

@@ -30,6 +30,13 @@ def test_every_end_without_a_value_is_said() -> None:
     assert "'did not return within 1 seconds'" in ended("time.sleep(60)", 1)
 
 
+def test_what_was_yielded_before_the_end_is_not_lost() -> None:
+    assert ended("yield 1; yield 2") == "(2, '')"
+    assert ended("yield 1; time.sleep(60)", 1) == "(1, 'did not return within 1 seconds')"
+    assert ended("yield 1; 1 / 0").startswith("(1, 'raised ZeroDivisionError")
+    assert ended("yield 1; os._exit(4)") == "(1, 'ended the process with exit code 4')"
+
+
 def test_what_a_child_starts_ends_with_it() -> None:
     begin = time.monotonic()
     assert "'did not return" in ended("os.system('sleep 30; true')", 1)

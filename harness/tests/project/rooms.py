@@ -18,7 +18,6 @@ THROUGH = {
     "kernel_gate/test_gate.py": (
         "cli/gate",
         "kernel_gate/alone",
-        "kernel_gate/arguments",
         "kernel_gate/elsewhere",
         "kernel_gate/judged",
         "kernel_gate/request",

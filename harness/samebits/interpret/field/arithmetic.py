@@ -80,7 +80,7 @@ def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -
 
 def _not_negative(field: FieldBase, element: FieldElement) -> NDArray[np.bool_]:
     """Which elements are positive, or zero as formulas."""
-    return element.positive | ((element.shadow == 0) & field.ring.vanishes(element.parts[0]).all(0))
+    return np.asarray(element.positive | ((element.shadow == 0) & field.ring.vanishes(element.parts[0]).all(0)))
 
 
 def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
