@@ -61,6 +61,12 @@ def _in_the_tree() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that other tests cached."""
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Note which files are not as committed; where there is no git, nothing is noted."""
     if not hasattr(session.config, "workerinput"):  # the process that starts xdist's workers looks for all of them

@@ -11,14 +11,9 @@ from tests.support.invoke import REPOSITORY, samebits
 
 environment.prepare()
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 TINY = ("--config", "tiny", "--mesh", "expert2", "--choice", "moe=sparse")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:

@@ -13,10 +13,7 @@ import pytest
 from tests.bisect.histories import BAD, BROKEN, CHECK, GOOD, PLACE, History, forty
 from tests.support.invoke import clean_environment, command, samebits
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # --- whole trees -----------------------------------------------------------------------------------------------------

@@ -13,10 +13,7 @@ from tests.support.foreign import write_pair
 from tests.support.invoke import samebits, samebits_process
 from tests.support.real_tree import OPTIMIZED, SUITE, compiled, where, write_real_pair
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")

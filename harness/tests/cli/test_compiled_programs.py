@@ -14,10 +14,7 @@ REPOSITORY = Path(__file__).parents[3]
 CPU = ("--target", "cpu:8", "--root", str(REPOSITORY))
 PROGRAM = "structured_tokens_undo_float32_context8_auto_forward"
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_a_program_runs_and_is_proved(tmp_path: Path) -> None:

@@ -12,10 +12,7 @@ UNFUSED = 'options={"again": {"xla_disable_hlo_passes": "fusion"}},'
 UNKNOWN = 'options={"again": {"xla_such_an_option": "1"}},'
 TAKEN = 'options={"again": {"xla_allow_excess_precision": "False"}},'
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def run(

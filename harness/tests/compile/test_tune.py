@@ -66,10 +66,7 @@ HONEST = "row * 2 + 1"
 FAULTY = "row * 2 + 1 + (tile == 32) * (row > 1)"
 """The body of `tiled`, and one in which a single value of the argument changes results."""
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def write(root: Path, *, variants: tuple[str, ...] = ("tiled",), tune: str = TUNE, body: str = HONEST) -> Path:

@@ -10,10 +10,7 @@ from samebits.testing.compile_claims import check_compiled_claims
 from tests.support.invoke import samebits
 from tests.support.real_tree import OPTIMIZED, write_real_pair
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_the_replay_shows_the_failing_claim(tmp_path: Path) -> None:

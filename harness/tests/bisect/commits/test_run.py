@@ -21,10 +21,7 @@ from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, 
 from tests.support.documents import ENVIRONMENT
 from tests.support.pages import markdown
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def exit_code(found: SearchFinding) -> int:

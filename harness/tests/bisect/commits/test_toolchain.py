@@ -32,10 +32,7 @@ from tests.bisect.histories import CHECK, GOOD, PLACE, PLAIN, document
 from tests.support.foreign import write_pair
 from tests.support.invoke import samebits
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture
