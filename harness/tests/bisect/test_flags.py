@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -109,13 +108,6 @@ def point(root: Path, variant: str = "plain") -> tuple[str | Path, ...]:
     return ("bisect", "flags", "scaled", "--variant", variant, "--case", "small", "--root", root)
 
 
-def replayed(out: str) -> list[str]:
-    """The words of the printed command."""
-    printed = re.search(r"^next: samebits (.*)", out, re.MULTILINE)
-    assert printed is not None, out
-    return shlex.split(printed[1])
-
-
 @pytest.mark.slow
 @pytest.mark.cpu_only
 def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> None:
@@ -145,10 +137,10 @@ def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> No
     assert "without dce" in idle
     digests = finding["detail"]["digests"]
     assert all(digests["usual"][side] != digests["healed"][side] for side in ("alone", "variant"))
-    again = samebits(*replayed(ended.out), "--journal", tmp_path / "other")
+    again = samebits(*ended.replay, "--journal", tmp_path / "other")
     assert again.code == 1
     assert EXCESS in again.out
-    no_cause = [word.replace(EXCESS, "xla_cpu_enable_fast_math=false") for word in replayed(ended.out)]
+    no_cause = [word.replace(EXCESS, "xla_cpu_enable_fast_math=false") for word in ended.replay]
     assert samebits(*no_cause, "--journal", tmp_path / "third").code == 3, "it differs, and that option is not why"
 
 

@@ -1,8 +1,6 @@
 """`samebits bisect mesh`: simulated models, a planted pair and a planted training; the minimum is found exactly."""
 
 import json
-import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -145,13 +143,6 @@ def test_the_limit_of_looks_keeps_the_smallest_that_failed() -> None:
 # --- planted: a pair --------------------------------------------------------------------------------------------------
 
 
-def replayed(out: str) -> list[str]:
-    """The words of the printed command."""
-    printed = re.search(r"^next: samebits (.*)", out, re.MULTILINE)
-    assert printed is not None, out
-    return shlex.split(printed[1])
-
-
 @pytest.mark.cpu_only
 def test_a_planted_fault_is_found_with_its_mesh_and_element(tmp_path: Path) -> None:
     """Wrong on the second shard at one element: two shards, one row each, two columns, and that element alone."""
@@ -175,10 +166,10 @@ def test_a_planted_fault_is_found_with_its_mesh_and_element(tmp_path: Path) -> N
     assert finding["witness"] == "out[1, 1]: reference=2 (0x40000000), variant=3 (0x40400000)"
     assert "on expert2, rows=2, columns=2, 1 nonzero input: x[1, 1]=1; it passes on expert1" in finding["sentence"]
     assert any(trial["outcome"] == "untestable" for trial in finding["trials"])
-    again = samebits(*replayed(ended.out))
+    again = samebits(*ended.replay)
     assert again.code == 1
     assert "x[1, 1]=1: 1 of 4 elements of 'out' differ (other)" in again.out
-    beside = [word if word != "x[1, 1]=1" else "x[0, 1]=1" for word in replayed(ended.out)]
+    beside = [word if word != "x[1, 1]=1" else "x[0, 1]=1" for word in ended.replay]
     assert samebits(*beside).code == 0, "another element is right"
 
 

@@ -1,6 +1,8 @@
 """The command line as tests call it: in this process where jax has already started, or as a process of its own."""
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,13 @@ class Ended:
     def lines(self) -> list[str]:
         """What stderr says, line by line."""
         return self.err.splitlines()
+
+    @property
+    def replay(self) -> list[str]:
+        """The words of the command that it prints as the next one."""
+        printed = re.search(r"^next: samebits (.*)", self.out, re.MULTILINE)
+        assert printed is not None, self.out
+        return shlex.split(printed[1])
 
 
 WORKER_OPTIONS = ("--workers", "--timeout", "--memory")
