@@ -29,10 +29,12 @@ class ForkEnd:
     Args:
         value: what it returned, or of what it yielded the last; None where it did neither.
         trouble: why not, in words.
+        is_late: whether its time was over.
     """
 
     value: Any = None
     trouble: str = ""
+    is_late: bool = False
 
 
 def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
@@ -61,7 +63,7 @@ def forked(work: Callable[[], Any], seconds: float) -> ForkEnd:
     elif not ended:  # it ended before it had written all, or something else was written
         code = os.waitstatus_to_exitcode(status)
         trouble = f"ended the process {f'by signal {-code}' if code < 0 else f'with exit code {code}'}"
-    return ForkEnd(value=value, trouble=trouble)
+    return ForkEnd(value=value, trouble=trouble, is_late=late)
 
 
 def _last(text: bytes) -> tuple[Any, str, bool]:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,12 @@ import pytest
 
 import samebits
 from samebits.errors import RequestError
-from samebits.report.gate import GateDocument
+from samebits.kernel_gate.alone import Alone
+from samebits.kernel_gate.gate import gated as kernel_gate
+from samebits.kernel_gate.processes import ForkEnd
+from samebits.kernel_gate.request import GateRequest
+from samebits.report.gate import GateDocument, claim_of
+from samebits.schema.gate_row import GateOutcome, GateRow, refuted
 from tests.kernel_gate.specimens import CHEATS, HONEST, KINDS, REFERENCES, Specimen
 from tests.support.invoke import REPOSITORY, samebits_process
 
@@ -171,6 +177,49 @@ def test_smaller_sizes_stand_for_large_inputs(steps: str, code: int, tmp_path: P
     document = samebits.gate(tmp_path / "k.py", tmp_path / "r.py")
     assert document.exit_code == code, rows(document)
     assert any("for 8192" in note for note in document.notes), document.notes
+
+
+LATE = ForkEnd(trouble="did not return within 1 seconds", is_late=True)
+NEAR = GateRow(kind="formula", state="limited", words="equal where both were executed")
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "ends", "said", "code"),
+    [
+        ("", [LATE], "refuted: tampering (it did not return within 1 seconds)", 1),
+        ("8 for 512", [LATE], "undecided: it did not return within 1 seconds", 3),
+        ("8 for 512", [ForkEnd(trouble="ended the process by signal 9")], "refuted: tampering (it ended", 1),
+        ("", [Alone(rows=()), LATE], "undecided: comparing it did not return within 1 seconds", 3),
+        (
+            "",
+            [Alone(rows=()), (NEAR, LATE), GateOutcome(rows=())],
+            "undecided: equal where both were executed; comp",
+            3,
+        ),
+        (
+            "",
+            [Alone(rows=()), (NEAR, LATE), GateOutcome(rows=(refuted("structure", "x"),))],
+            "refuted: structure (x)",
+            1,
+        ),
+    ],
+)
+def test_what_is_said_when_the_time_is_over(
+    stand_in: str, ends: list[Any], said: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, r=REFERENCE, k=KERNEL)
+    each = iter([((), stand_in, ""), *ends])
+
+    def forked(work: Any, seconds: float) -> ForkEnd:
+        end = next(each)
+        if isinstance(end, tuple) and end[0] is NEAR:
+            return replace(end[1], value=GateOutcome(rows=(NEAR,)))
+        return end if isinstance(end, ForkEnd) else ForkEnd(value=end)
+
+    monkeypatch.setattr("samebits.kernel_gate.gate.forked", forked)
+    outcome = kernel_gate(GateRequest(kernel=str(tmp_path / "k.py"), reference=str(tmp_path / "r.py")))
+    document = GateDocument(kernel="", reference="", results=outcome.rows, claim=claim_of(outcome.rows, ()))
+    assert document.claim.startswith(said) and document.exit_code == code
 
 
 def test_options_that_contradict_each_other_are_rejected(tmp_path: Path) -> None:
