@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,6 +18,8 @@ from samebits.errors import CouldNotRun, NotCovered, NothingCompared
 from samebits.host.backend_start import require_answer
 from samebits.interpret.equation import Array
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.properties.call import running
+from samebits.properties.outcome import Outcome
 from samebits.properties.row_batch import BatchChange, RowBatch, row_batch
 from samebits.schema.difference import extent
 from samebits.user_errors import one_line
@@ -37,26 +38,27 @@ ROUNDING = ("rounding", "sign of zero", "subnormal flushed", "NaN payload")
 
 
 class MovedRow(NamedTuple):
-    """A row whose bits are not the same in a changed batch: in which output, and how they differ."""
+    """A row whose bits are not the same in a changed batch: in which output, by its number, and how they differ."""
 
     change: BatchChange
+    output: int
     comparison: Comparison
     row: int
 
     def text(self, size: int) -> str:
         """Return both values of the first element, and how many elements of all rows compared differ."""
-        witness, how = self.comparison.witness, self.comparison.detail
-        if witness is None:
-            return f"{self.change.text}: {self.comparison.path}: {how}"
+        seen = self.comparison
+        if seen.witness is None:
+            return f"{self.change.text}: {seen.path}: {seen.detail}"
+        whole, here = seen.witness.values
         return (
-            f"{self.change.text}: row {self.row}, {witness.at}: {witness.reference} ({witness.reference_hex}) in the "
-            f"batch of {size}, {witness.optimized} ({witness.optimized_hex}) here; "
-            f"{extent(self.comparison.differences, self.comparison.elements)}"
+            f"{self.change.text}: row {self.row}, {seen.witness.at}: {whole} in the batch of {size}, {here} here; "
+            f"{extent(seen.differences, seen.elements)}"
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class BatchInvariance:
+class BatchInvariance(Outcome):
     """Which changes of a batch move the bits of its rows.
 
     Args:
@@ -68,7 +70,6 @@ class BatchInvariance:
         cause: the first equation whose result moves, evaluated one at a time; None where no row moved.
         cure: what was tried to keep the bits, and whether it does.
         notes: what a reader should know, such as outputs without an axis of the batch.
-        seconds: how long it took.
     """
 
     name: str
@@ -79,47 +80,28 @@ class BatchInvariance:
     cause: str | None = None
     cure: str | None = None
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         """Tell whether every row had the same bits in every batch."""
         return not self.moved
 
-    def raise_for_status(self) -> None:
-        """Do nothing where no row moved.
-
-        Raises:
-            AssertionError: a row moved; the message is `text()`.
-        """
-        __tracebackhide__ = True
-        if not self.ok:
-            raise AssertionError(self.text())
-
     def text(self) -> str:
         """Return the result as lines."""
-        count = len({each.change for each in self.moved})
+        notes = [f"note: {note}" for note in self.notes]
         if self.ok:
-            lines = [f"{self.name}: rows of a batch of {self.size} keep their bits under {len(self.changes)} changes"]
-        else:
-            what = "a row depends on its batch" if self.coupling else "the bits of a row depend on its batch"
-            lines = [f"{self.name}: {what}: {count} of {len(self.changes)} changes move rows"]
+            head = f"{self.name}: rows of a batch of {self.size} keep their bits under {len(self.changes)} changes"
+            return "\n".join([head, *notes])
+        texts = dict.fromkeys(each.change.text for each in self.moved)
+        what = "a row depends on its batch" if self.coupling else "the bits of a row depend on its batch"
+        lines = [f"{self.name}: {what}: {len(texts)} of {len(self.changes)} changes move rows"]
         lines += [each.text(self.size) for each in self.moved[:SHOWN]]
         if len(self.moved) > SHOWN:
-            lines.append(f"and {len(self.moved) - SHOWN} more: {'; '.join(_others(self.moved))}")
-        reason = self.coupling or ("rounding: in float64 the rows stay" if self.moved else None)
-        lines += [line for line in (reason, self.cause, self.cure) if line]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-    def __repr__(self) -> str:
-        return self.text()
-
-
-def _others(moved: Sequence[MovedRow]) -> list[str]:
-    shown = {each.change.text for each in moved[:SHOWN]}
-    return list(dict.fromkeys(each.change.text for each in moved[SHOWN:] if each.change.text not in shown)) or [
-        "outputs"
-    ]
+            shown = {each.change.text for each in self.moved[:SHOWN]}
+            others = [text for text in texts if text not in shown] or ["outputs"]
+            lines.append(f"and {len(self.moved) - SHOWN} more: {'; '.join(others)}")
+        reason = self.coupling or "rounding: in float64 the rows stay"
+        return "\n".join([*lines, *(line for line in (reason, self.cause, self.cure) if line), *notes])
 
 
 def assert_batch_invariant(
@@ -165,28 +147,17 @@ def batch_invariance(
     sizes: Sequence[int] = (),
     **keywords: Any,
 ) -> BatchInvariance:
-    """Say which changes of a batch move the bits of its rows.
-
-    Args:
-        f: a function of arrays, some of which have one entry per row of the batch.
-        args: what it is called with.
-        rows: which arguments or arrays have the rows, as for `assert_batch_invariant`.
-        axis: along which the rows of the arguments lie; 0 by default.
-        sizes: the sizes of batches to try; by default five.
-        keywords: more arguments of the function.
+    """Say which changes of a batch move the bits of its rows; arguments are those of `assert_batch_invariant`.
 
     Returns:
         What was tried and what moved; `text()` is the message of `assert_batch_invariant`.
-
-    Raises:
-        RequestError, NothingCompared, CouldNotRun: as for `assert_batch_invariant`.
     """
-    begin = time.perf_counter()
     require_answer()
     batch = row_batch(f, args, keywords, rows, axis)
     changes = list(batch.changes(sizes))
-    base = _executed(batch, batch.whole)
-    if any(comparison.kinds for comparison, _ in _compared(batch, batch.whole, base, _executed(batch, batch.whole))):
+    with running(f"'{batch.name}' could not run:"):
+        base, again = (batch.run(batch.whole) for _ in range(2))
+    if any(each.comparison.kinds for each in _compared(batch, batch.whole, base, again)):
         raise CouldNotRun(f"'{batch.name}' does not repeat its own bits on the same batch, so that no row has any")
     _require_read(batch, [change for change in changes if change.others and len(change.order) == batch.size])
     moved, notes = _moved(batch, batch.run, changes)
@@ -204,15 +175,7 @@ def batch_invariance(
         cause=cause,
         cure=cure,
         notes=(*batch.notes, *notes),
-        seconds=time.perf_counter() - begin,
     )
-
-
-def _executed(batch: RowBatch, change: BatchChange) -> list[Any]:
-    try:
-        return batch.run(change)
-    except Exception as error:  # of the user's function, whatever it raises
-        raise CouldNotRun(f"'{batch.name}' could not run: {one_line(error)}") from error
 
 
 Run = Callable[[BatchChange], list[Any]]
@@ -222,44 +185,38 @@ def _moved(batch: RowBatch, run: Run, changes: Sequence[BatchChange]) -> tuple[l
     """Run every change of the batch, and return the rows that moved, and which changes the function does not take."""
     base = run(batch.whole)
     moved: list[MovedRow] = []
-    notes: list[str] = []
+    notes: dict[str, None] = {}
     for change in changes:
         try:
             outputs = run(change)
         except Exception as error:  # the function takes not every size
-            notes.append(f"not tried: {change.text}: {one_line(error)}")
+            notes[f"not tried: {change.text}: {one_line(error)}"] = None
             continue
-        moved += [MovedRow(change, each, row) for each, row in _compared(batch, change, base, outputs) if each.kinds]
-    return moved, list(dict.fromkeys(notes))
+        moved += [each for each in _compared(batch, change, base, outputs) if each.comparison.kinds]
+    return moved, [*notes]
 
 
 def _require_read(batch: RowBatch, changes: Sequence[BatchChange]) -> None:
     """Reject a function whose rows do not change with their own inputs."""
     base = batch.run(batch.whole)
-    compared = (each for change in changes for each, _ in _compared(batch, change.of_others(), base, batch.run(change)))
-    if changes and not any(each.kinds for each in compared):
+    compared = (each for change in changes for each in _compared(batch, change.of_others(), base, batch.run(change)))
+    if changes and not any(each.comparison.kinds for each in compared):
         raise NothingCompared(f"'{batch.name}': no row of an output changes with its own inputs; nothing was compared")
 
 
-def _compared(
-    batch: RowBatch, change: BatchChange, base: Sequence[Any], outputs: Sequence[Any]
-) -> Iterator[tuple[Comparison, int]]:
+def _compared(batch: RowBatch, change: BatchChange, base: Sequence[Any], outputs: Sequence[Any]) -> Iterator[MovedRow]:
     """Compare the rows of each output that has them; each with the row of the batch that its witness is in."""
-    for name, axis, first, second in zip(batch.outputs, batch.axes, base, outputs, strict=True):
+    for number, (name, axis) in enumerate(zip(batch.outputs, batch.axes, strict=True)):
         if axis is None:
             continue
-        rows = [change.order[at] for at in change.rows]
-        left, right = axis.rows(first, rows), axis.rows(second, change.rows)
-        comparison = compare_leaf(name, Leaf(array=left), Leaf(array=right))
-        witness = comparison.witness
-        if witness is None:
-            yield comparison, rows[0]
-            continue
-        place = witness.index[axis.dimension]
-        row = rows[place // axis.width]
-        index = list(witness.index)
-        index[axis.dimension] = row * axis.width + place % axis.width
-        yield replace(comparison, witness=replace(witness, index=tuple(index))), row
+        left, right = (Leaf(array=each) for each in batch.rows_of(number, change, base, outputs))
+        comparison, row = compare_leaf(name, left, right), change.own[0]
+        if witness := comparison.witness:
+            index, place = list(witness.index), witness.index[axis.dimension]
+            row = change.own[place // axis.width]
+            index[axis.dimension] = row * axis.width + place % axis.width
+            comparison = replace(comparison, witness=replace(witness, index=tuple(index)))
+        yield MovedRow(change, number, comparison, row)
 
 
 def _coupling(batch: RowBatch, moved: Sequence[MovedRow]) -> tuple[MovedRow, str | None]:
@@ -269,21 +226,14 @@ def _coupling(batch: RowBatch, moved: Sequence[MovedRow]) -> tuple[MovedRow, str
     order = sorted(moved, key=lambda each: (len(each.change.order) != batch.size, not each.change.others))
     wide = functools.cache(lambda change: float64_outputs(*batch.program(change)))
     for each in order:
-        at = batch.outputs.index(each.comparison.path)
-        axis = batch.axes[at]
-        assert axis is not None
-        rows = [each.change.order[place] for place in each.change.rows]
+        change = each.change
         try:
-            sides = (wide(batch.whole)[at], wide(each.change)[at])
+            sides = batch.rows_of(each.output, change, wide(batch.whole), wide(change))
         except NotCovered as error:
             if each.comparison.kind in ROUNDING:
                 continue
             return each, f"not rounding, by the size of the difference (float64 could not be evaluated: {error})"
-        narrow = [np.asarray(side) for side in (batch.run(batch.whole)[at], batch.run(each.change)[at])]
-        share = _remaining(
-            *(axis.rows(side, taken) for side, taken in zip(sides, (rows, each.change.rows), strict=True)),
-            *(axis.rows(side, taken) for side, taken in zip(narrow, (rows, each.change.rows), strict=True)),
-        )
+        share = _remaining(*sides, *batch.rows_of(each.output, change, batch.run(batch.whole), batch.run(change)))
         if share is not None:
             return each, (
                 f"not rounding: evaluated in float64 the row moves too, {share}: it reads other rows, its position or "
@@ -296,36 +246,26 @@ def _remaining(left: Array, right: Array, first: Array, second: Array) -> str | 
     """Say what remains in float64 of a difference of rows; None where that is as little as rounding leaves."""
     if left.shape != right.shape or left.dtype.kind not in "biuf":
         return "and has other shapes there" if left.shape != right.shape else None
-    with np.errstate(invalid="ignore"):
-        wide = np.asarray(left, np.float64) - np.asarray(right, np.float64)
-        narrow = np.asarray(first, np.float64) - np.asarray(second, np.float64)
-    if (np.isnan(left.astype(np.float64)) != np.isnan(right.astype(np.float64))).any():
+    left, right, first, second = (np.asarray(side, np.float64) for side in (left, right, first, second))
+    if (np.isnan(left) != np.isnan(right)).any():
         return "from a number to NaN"
-    far, largest = np.nan_to_num(np.abs(wide)), float(np.nanmax(np.abs(left.astype(np.float64)), initial=0.0))
-    beyond = (far > SHRUNK * np.nan_to_num(np.abs(narrow))) & (far > NOTHING * largest)
-    if not beyond.any():
+    with np.errstate(invalid="ignore"):
+        far, narrow = (np.nan_to_num(np.abs(a - b)) for a, b in ((left, right), (first, second)))
+    largest = float(np.nanmax(np.abs(left), initial=0.0))
+    if not ((far > SHRUNK * narrow) & (far > NOTHING * largest)).any():
         return None
     return f"by up to {far.max() / largest:.2g} of its largest value" if largest else f"by up to {far.max():.2g}"
 
 
 def _cause(batch: RowBatch, moved: MovedRow) -> str:
     """Name the first equation whose result moves."""
-    from samebits.properties.row_movement import BatchedProgram, first_movement
+    from samebits.properties.row_movement import first_movement
 
     try:
-        change = moved.change
-        first, second, third = (
-            BatchedProgram(*batch.program(each), size=len(each.order), rows=tuple(rows))
-            for each, rows in (
-                (batch.whole, [change.order[at] for at in change.rows]),
-                (change, change.rows),
-                (batch.other, ()),
-            )
-        )
-        movement = first_movement(first, second, third, batch.outputs.index(moved.comparison.path))
+        text = first_movement(batch, moved.change, moved.output)
     except Exception as error:  # an equation that does not run alone, as a collective
         return f"first equation: not found: {one_line(error)}"
-    return f"first equation ({moved.change.text}): {movement.text}"
+    return f"first equation ({moved.change.text}): {text}"
 
 
 def _cure(batch: RowBatch, changes: Sequence[BatchChange]) -> str:
@@ -338,7 +278,6 @@ def _cure(batch: RowBatch, changes: Sequence[BatchChange]) -> str:
     )
     for text, run, tried in ways:
         with contextlib.suppress(Exception):  # the function does not take such batches
-            moved, notes = _moved(batch, run, tried)
-            if not moved and not notes:
+            if _moved(batch, run, tried) == ([], []):
                 return f"cure, verified under the same {len(changes)} changes: {text}"
     return f"neither {ways[0][0]} nor {ways[1][0]}, keeps the bits"

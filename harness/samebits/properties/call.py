@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,26 @@ QUICK: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_llvm
 """Options of a CPU's compiler: what a program reads is the same however it is compiled."""
 
 
+def name_of(function: Any) -> str:
+    """Return the name of a function, or of the type of another callable."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+@contextlib.contextmanager
+def running(what: str) -> Iterator[None]:
+    """Say in one line what a function of the user's raises.
+
+    Raises:
+        CouldNotRun: it raised.
+    """
+    try:
+        yield
+    except (CouldNotRun, RequestError):
+        raise
+    except Exception as error:
+        raise CouldNotRun(f"{what} {one_line(error)}".strip()) from error
+
+
 class FlatCall:
     """A function as one of its arrays alone; what is not an array is passed on as it is.
 
@@ -71,7 +92,7 @@ class FlatCall:
         if not callable(function):
             raise RequestError(f"the first argument is {type(function).__name__}; expected a function")
         self.function = function
-        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.name = name_of(function)
         top = _positional(function, len(args))
         paths, self._structure = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
         self._leaves = [leaf for _, leaf in paths]
@@ -119,7 +140,7 @@ class Call(FlatCall):
             raise RequestError(f"{self.name}{signature_text(function)}: no array among the arguments; give arrays")
         named = zip(self.names, self.arrays, strict=True)
         self.inputs = tuple(_input(name, array, exactly) for name, array in named)
-        unknown = [name for name in exactly if not any(_is_of(leaf.name, name) for leaf in self.inputs)]
+        unknown = [name for name in exactly if not any(is_of(leaf.name, name) for leaf in self.inputs)]
         if unknown:
             raise RequestError(f"exactly= names '{unknown[0]}'; the arrays are {self.listed}")
 
@@ -131,9 +152,9 @@ class Call(FlatCall):
         """
         names = (names,) if isinstance(names, str) else names
         for name in names:
-            if not any(_is_of(leaf.name, name) for leaf in self.inputs):
+            if not any(is_of(leaf.name, name) for leaf in self.inputs):
                 raise RequestError(f"{option} names '{name}'; the arrays are {self.listed}")
-        return tuple(n for n, leaf in enumerate(self.inputs) if any(_is_of(leaf.name, name) for name in names))
+        return tuple(n for n, leaf in enumerate(self.inputs) if any(is_of(leaf.name, name) for name in names))
 
     @functools.cached_property
     def forward(self) -> TracedProgram:
@@ -197,10 +218,8 @@ class TracedProgram:
         import jax
 
         types = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs]
-        try:
+        with running(f"{name} could not be traced with {_types(inputs)}:"):
             closed, shapes = jax.make_jaxpr(lambda *arrays: run(arrays), return_shape=True)(*types)
-        except Exception as error:
-            raise CouldNotRun(f"{name} could not be traced with {_types(inputs)}: {one_line(error)}") from error
         paths, _ = jax.tree_util.tree_flatten_with_path(shapes)
         names = names or [f"out{jax.tree_util.keystr(path)}" for path, _ in paths]
         outputs = tuple(
@@ -260,7 +279,8 @@ def _leaf_name(path: Sequence[Any], top: Sequence[str]) -> str:
     return f"{name}.{inner}" if inner else name
 
 
-def _is_of(leaf: str, name: str) -> bool:
+def is_of(leaf: str, name: str) -> bool:
+    """Tell whether an array has a name, or lies in the argument or tree of this name."""
     return leaf == name or leaf.startswith(f"{name}.")
 
 
@@ -276,7 +296,7 @@ def _input(name: str, value: Any, exactly: Sequence[str]) -> NamedArray:
         rng = np.random.default_rng(len(name))
         drawn = _normal(rng, leaf) if leaf.is_float else rng.integers(0, 2, shape).astype(dtype)
         return NamedArray(name, shape, dtype, drawn)
-    named = any(_is_of(name, other) for other in exactly)
+    named = any(is_of(name, other) for other in exactly)
     if not leaf.is_float:
         return NamedArray(name, shape, dtype, value, exact=True)
     numbers = np.asarray(value, np.float64)

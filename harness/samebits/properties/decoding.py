@@ -6,14 +6,13 @@ judged as any two functions are. Where float64 shows that they are not the same 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samebits.errors import CouldNotRun, NotCovered, RequestError
+from samebits.errors import NotCovered, RequestError
 from samebits.functions.compare import check
 from samebits.functions.result import Comparing
 from samebits.host.backend_start import require_answer
@@ -21,8 +20,9 @@ from samebits.interpret.equation import Array
 from samebits.numerics.bits import witness_at
 from samebits.numerics.difference_kinds import element_bits
 from samebits.programs.implementations import parameters_of
+from samebits.properties.call import name_of, running
+from samebits.properties.outcome import Outcome
 from samebits.schema.difference import Witness
-from samebits.user_errors import one_line
 
 NOTHING = 1e-9
 """A difference of logits in float64 that is rounding there, relative to the largest."""
@@ -31,6 +31,7 @@ UNROLLED = 16
 """So many steps of decoding are written out; more are a scan, where the cache keeps its shapes."""
 
 Function = Callable[..., Any]
+Logits = dict[str, Array]
 
 
 class FirstPosition(NamedTuple):
@@ -51,15 +52,13 @@ class FirstPosition(NamedTuple):
         which = "the prefill" if step < 0 else f"step {step + 1} of decoding"
         *row, _, word = self.witness.index
         of = f", row {', '.join(map(str, row))}" if row else ""
-        return (
-            f"prefix of {self.prefix}: position {self.position}{of}, vocabulary index {word}, by {which}: forward "
-            f"{self.witness.reference} ({self.witness.reference_hex}), decoded {self.witness.optimized} "
-            f"({self.witness.optimized_hex})"
-        )
+        forward, decoded = self.witness.values
+        place = f"prefix of {self.prefix}: position {self.position}{of}, vocabulary index {word}"
+        return f"{place}, by {which}: forward {forward}, decoded {decoded}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Decoding:
+class Decoding(Outcome):
     """Whether decoding with a cache gives the logits of the full forward pass.
 
     Args:
@@ -68,7 +67,6 @@ class Decoding:
         first: for each prefix the first position that differs by more than rounding.
         other_bits: how many logits have other bits, where each function is compiled alone and runs step by step.
         comparing: the verdicts on the logits by prefix, where float64 shows no difference; each side is one program.
-        seconds: how long it took.
     """
 
     name: str
@@ -76,36 +74,26 @@ class Decoding:
     first: tuple[FirstPosition, ...] = ()
     other_bits: int = 0
     comparing: Comparing | None = None
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         """Tell whether the logits are those of the forward pass, to the verdict that is required."""
-        return not self.first and self.comparing is not None and self.comparing.ok
+        return self.comparing is not None and self.comparing.ok
 
     def raise_for_status(self) -> None:
-        """Do nothing where the logits are those of the forward pass.
-
-        Raises:
-            AssertionError: they are not, or are below what is accepted.
-            CouldNotRun: nothing differs, but a verdict could not be reached.
-        """
+        """Do nothing where the logits are those of the forward pass; as `Outcome.raise_for_status`."""
         __tracebackhide__ = True
-        if self.first:
+        if self.comparing is None:
             raise AssertionError(self.text())
-        if self.comparing is not None:
-            self.comparing.raise_for_status()
+        self.comparing.raise_for_status()
 
     def text(self) -> str:
         """Return the result as lines."""
-        if not self.first:
+        if self.comparing is not None:
             steps = f"{self.other_bits} logits have other bits" if self.other_bits else "all logits have the same bits"
             return f"{self.comparing}\nstep by step: {steps}"
         head = f"{self.name}: not the function of the full forward pass, executed here and in float64"
         return "\n".join([head, *map(str, self.first)])
-
-    def __repr__(self) -> str:
-        return self.text()
 
 
 def assert_decodes(
@@ -158,25 +146,11 @@ def decoding(
     positions: Any = None,
     **more: Any,
 ) -> Decoding:
-    """Compare prefill and decoding with a cache with the full forward pass.
-
-    Args:
-        prefill: of the first tokens, to `(logits, cache)`.
-        decode: `(cache, token)` or `(cache, token, position)` to `(logits, cache)`.
-        forward: of all tokens, to the logits.
-        tokens: integers, with the position as their last axis.
-        params: what each function gets as its first argument; None passes nothing.
-        prefixes: how many tokens are prefilled; by default one, half, and all but one.
-        positions: which of the tokens count; None for all.
-        more: options of `CompareOptions`.
+    """Compare prefill and decoding with the forward pass; arguments and errors are those of `assert_decodes`.
 
     Returns:
         The first positions that differ, or the verdicts; `text()` is the message of `assert_decodes`.
-
-    Raises:
-        RequestError, CouldNotRun: as for `assert_decodes`.
     """
-    begin = time.perf_counter()
     require_answer()
     tokens = np.asarray(tokens)
     length = tokens.shape[-1] if tokens.ndim else 0
@@ -191,19 +165,16 @@ def decoding(
         raise RequestError(
             f"positions {list(counted.shape)}; expected booleans of the shape of tokens, one of them true"
         )
-    sides = _Sides(prefill, decode, forward, params is not None, lengths, counted)
     args = (tokens,) if params is None else (params, tokens)
-    executed = sides.executed(args)
-    first = tuple(sides.first_positions(args, executed))
-    name = getattr(decode, "__name__", type(decode).__name__)
-    comparing = None if first else check(*sides.as_functions(), *args, **{"gradients": False, **more})
+    sides = _Sides((prefill, decode, forward), lengths, counted, args)
+    full, decoded = executed = sides.executed()
+    first = tuple(sides.first_positions(executed))
     return Decoding(
-        name=name,
+        name=name_of(decode),
         prefixes=lengths,
         first=first,
-        other_bits=sum(int(np.count_nonzero(element_bits(a) != element_bits(b))) for a, b in _paired(executed)),
-        comparing=comparing,
-        seconds=time.perf_counter() - begin,
+        other_bits=sum(int(np.count_nonzero(element_bits(full[n]) != element_bits(decoded[n]))) for n in full),
+        comparing=None if first else check(*sides.as_functions(), *args, **{"gradients": False, **more}),
     )
 
 
@@ -211,51 +182,37 @@ class _Sides:
     """The forward pass and the decoding loop as two functions of the same arguments."""
 
     def __init__(
-        self,
-        prefill: Function,
-        decode: Function,
-        forward: Function,
-        takes_params: bool,
-        prefixes: tuple[int, ...],
-        counted: Array,
+        self, functions: tuple[Function, Function, Function], prefixes: tuple[int, ...], counted: Array, args: Any
     ) -> None:
-        self._prefill, self._decode, self._forward = prefill, decode, forward
-        self._prefixes, self._counted, self._takes_params = prefixes, counted, takes_params
-        arguments = [each for each in parameters_of(decode) or () if each.default is each.empty]
-        self._takes_position = len([each for each in arguments if each.kind is not each.VAR_KEYWORD]) > 2 + takes_params
+        self._prefill, self._decode, self._forward = functions
+        self._prefixes, self._counted, self._args = prefixes, counted, args
+        needed = [each for each in parameters_of(self._decode) or () if each.default is each.empty]
+        self._takes_position = len([each for each in needed if each.kind is not each.VAR_KEYWORD]) > 1 + len(args)
 
     def as_functions(self) -> tuple[Function, Function]:
         """Return both as functions whose arguments have names, for the judge."""
-
-        def forward(params: Any, tokens: Any) -> Any:
-            return self.full(params, tokens)
-
-        def decoded(params: Any, tokens: Any) -> Any:
-            return self.decoded(params, tokens)
-
-        def forward_alone(tokens: Any) -> Any:
-            return self.full(tokens)
-
-        def decoded_alone(tokens: Any) -> Any:
-            return self.decoded(tokens)
-
-        return (forward, decoded) if self._takes_params else (forward_alone, decoded_alone)
+        alone = (lambda tokens: self.full(tokens)), (lambda tokens: self.decoded(tokens))
+        both = (lambda params, tokens: self.full(params, tokens)), (lambda params, tokens: self.decoded(params, tokens))
+        forward, decoded = sides = alone if len(self._args) == 1 else both
+        forward.__name__, decoded.__name__ = "forward", "decoded"
+        return sides
 
     def full(self, *args: Any) -> dict[str, Any]:
         """Return the logits of the forward pass, as often as there are prefixes."""
+        import jax
+
         logits = self._forward(*args)
-        length = self._counted.shape[-1]
         if logits.ndim < 2 or logits.shape[:-1] != self._counted.shape:
             raise RequestError(
                 f"the forward pass returns {list(logits.shape)} for tokens {list(self._counted.shape)}; expected the "
                 "logits of every token"
             )
-        starts = {prefix: length - self._decoded(prefix, *args, shapes=True).shape[-2] for prefix in self._prefixes}
-        return {_leaf(prefix): self._masked(logits[..., start:, :]) for prefix, start in starts.items()}
+        shapes = jax.eval_shape(self.decoded, *args)
+        return {name: self._masked(logits[..., -shape.shape[-2] :, :]) for name, shape in shapes.items()}
 
     def decoded(self, *args: Any) -> dict[str, Any]:
         """Return the logits of prefill and decoding, by prefix."""
-        return {_leaf(prefix): self._masked(self._decoded(prefix, *args)) for prefix in self._prefixes}
+        return {_leaf(n): self._loop(n, args, self._prefill, self._decode, scanned=True) for n in self._prefixes}
 
     def _masked(self, logits: Any) -> Any:
         """Return zeros where a position does not count."""
@@ -263,13 +220,6 @@ class _Sides:
 
         counted = self._counted[..., self._counted.shape[-1] - logits.shape[-2] :, None]
         return logits if counted.all() else jax.numpy.where(counted, logits, jax.numpy.zeros((), logits.dtype))
-
-    def _decoded(self, prefix: int, *args: Any, shapes: bool = False) -> Any:
-        import jax
-
-        if shapes:
-            return jax.eval_shape(lambda *inner: self._decoded(prefix, *inner), *args)
-        return self._loop(prefix, args, self._prefill, self._decode, scanned=True)
 
     def _loop(self, prefix: int, args: tuple[Any, ...], prefill: Function, decode: Function, *, scanned: bool) -> Any:
         """Return the logits of prefill and of each step of decoding."""
@@ -288,18 +238,18 @@ class _Sides:
             row, cache = _pair(decode(*params, cache, token, *more), "decode")
             return cache, row[..., 0, :] if row.ndim > tokens.ndim else row
 
-        scanned = scanned and len(places) > UNROLLED
-        own = _types(jax.eval_shape(lambda: cache)) if scanned else ()
-        if scanned and _types(jax.eval_shape(step, cache, (left[0], places[0]))[0]) == own:
+        if scanned and len(places) > UNROLLED and _carried(step, cache, (left[0], places[0])):
             _, stacked = jax.lax.scan(step, cache, (jax.numpy.stack(left), jax.numpy.asarray(places)))
-            return jax.numpy.concatenate([logits, jax.numpy.moveaxis(stacked, 0, -2)], axis=-2)
-        parts = []
-        for pair in zip(left, places, strict=True):
-            cache, row = step(cache, pair)
-            parts.append(row[..., None, :])
-        return jax.numpy.concatenate([logits, *parts], axis=-2)
+            rows = jax.numpy.moveaxis(stacked, 0, -2)
+        else:
+            parts = []
+            for pair in zip(left, places, strict=True):
+                cache, row = step(cache, pair)
+                parts.append(row)
+            rows = jax.numpy.stack(parts, axis=-2)
+        return self._masked(jax.numpy.concatenate([logits, rows], axis=-2))
 
-    def executed(self, args: tuple[Any, ...]) -> tuple[dict[str, Array], dict[str, Array]]:
+    def executed(self) -> tuple[Logits, Logits]:
         """Execute the forward pass and the decoding loop, each function compiled alone, as a server does it.
 
         Raises:
@@ -307,40 +257,36 @@ class _Sides:
         """
         import jax
 
-        try:
-            full = jax.jit(self.full)(*args)
+        with running("the functions could not run:"):
+            full = jax.device_get(jax.jit(self.full)(*self._args))
             prefill, decode = (_compiled(each) for each in (self._prefill, self._decode))
             steps = {
-                _leaf(n): self._masked(self._loop(n, args, prefill, decode, scanned=False)) for n in self._prefixes
+                _leaf(n): np.asarray(self._loop(n, self._args, prefill, decode, scanned=False)) for n in self._prefixes
             }
-        except RequestError:
-            raise
-        except Exception as error:  # of the user's functions, whatever they raise
-            raise CouldNotRun(f"the functions could not run: {one_line(error)}") from error
-        return tuple({name: np.asarray(leaf) for name, leaf in side.items()} for side in (full, steps))  # type: ignore[return-value]
+        for name, logits in full.items():
+            kinds = [f"{each.dtype}{each.shape}" for each in (steps[name], logits)]
+            if kinds[0] != kinds[1]:
+                raise RequestError("decoding returns {}, the forward pass {}".format(*kinds))
+        return full, steps
 
-    def first_positions(
-        self, args: tuple[Any, ...], executed: tuple[dict[str, Array], dict[str, Array]]
-    ) -> list[FirstPosition]:
+    def first_positions(self, executed: tuple[Logits, Logits]) -> list[FirstPosition]:
         """Evaluate both sides in float64; return for each prefix the first position that differs there."""
         import jax
 
-        leaves, sides = jax.tree.leaves(args), (self.full, self.decoded)
+        leaves, sides = jax.tree.leaves(self._args), (self.full, self.decoded)
         try:
             from samebits.properties.row_movement import float64_outputs  # here, because it starts jax
 
-            wide = [float64_outputs(jax.make_jaxpr(side)(*args), leaves) for side in sides]
+            wide = [float64_outputs(jax.make_jaxpr(side)(*self._args), leaves) for side in sides]
         except NotCovered:  # the judge finds what executing them shows
             return []
         positions = []
         for number, prefix in enumerate(sorted(self._prefixes)):  # as the leaves of a dict are
             place = _farthest(*(np.asarray(side[number], np.float64) for side in wide))
             if place is not None:
-                narrow = [side[_leaf(prefix)] for side in executed]
-                start = self._counted.shape[-1] - narrow[0].shape[-2]
-                positions.append(
-                    FirstPosition(prefix, place[-2] + start, witness_at("logits", narrow[0], narrow[1], place))
-                )
+                full, decoded = (side[_leaf(prefix)] for side in executed)
+                position = place[-2] + self._counted.shape[-1] - full.shape[-2]
+                positions.append(FirstPosition(prefix, position, witness_at("logits", full, decoded, place)))
         return positions
 
 
@@ -373,26 +319,22 @@ def _compiled(function: Function) -> Function:
     return run
 
 
+def _carried(step: Function, cache: Any, given: Any) -> bool:
+    """Tell whether a step leaves the structure, shapes and dtypes of a cache as they are, so that a scan takes it."""
+    import jax
+
+    before, after = (
+        [jax.tree.structure(tree), *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree))]
+        for tree in (jax.eval_shape(lambda: cache), jax.eval_shape(step, cache, given)[0])
+    )
+    return before == after
+
+
 def _leaf(prefix: int) -> str:
     return f"prefix_{prefix:06d}"
-
-
-def _paired(executed: tuple[dict[str, Array], dict[str, Array]]) -> list[tuple[Array, Array]]:
-    full, decoded = executed
-    shapes = {name: (leaf.dtype, leaf.shape, decoded[name].dtype, decoded[name].shape) for name, leaf in full.items()}
-    if wrong := [each for each in shapes.values() if each[:2] != each[2:]]:
-        raise RequestError("decoding returns {2}{3}, the forward pass {0}{1}".format(*wrong[0]))
-    return [(leaf, decoded[name]) for name, leaf in full.items()]
 
 
 def _pair(result: Any, name: str) -> tuple[Any, Any]:
     if not (isinstance(result, tuple) and len(result) == 2 and hasattr(result[0], "ndim")):
         raise RequestError(f"{name} returns {type(result).__name__}; expected (logits, cache)")
     return result
-
-
-def _types(shapes: Any) -> tuple[Any, ...]:
-    """Return what a scan needs to stay the same of a cache."""
-    import jax
-
-    return (jax.tree.structure(shapes), *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shapes)))

@@ -14,8 +14,37 @@ WIDEST = 128
 """Rows and columns of the picture of a dependence matrix."""
 
 
+class Outcome:
+    """What a question about one function came to."""
+
+    __slots__ = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether it holds."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """Return the answer as lines."""
+        raise NotImplementedError
+
+    def raise_for_status(self) -> None:
+        """Do nothing where it holds.
+
+        Raises:
+            AssertionError: it does not; the message is `text()`.
+            CouldNotRun: nothing shows that it does not, but it could not be decided.
+        """
+        __tracebackhide__ = True
+        if not self.ok:
+            raise AssertionError(self.text())
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class PropertyOutcome:
+class PropertyOutcome(Outcome):
     """What was found out about one property of one function.
 
     Args:
@@ -44,17 +73,11 @@ class PropertyOutcome:
         return bool(self.verdict == "proved")
 
     def raise_for_status(self) -> None:
-        """Do nothing where the property is proved.
-
-        Raises:
-            AssertionError: it is refuted; the message has the witness.
-            CouldNotRun: it is undecided; the message says why.
-        """
+        """Do nothing where the property is proved; as `Outcome.raise_for_status`."""
         __tracebackhide__ = True
-        if self.verdict == "refuted":
-            raise AssertionError(repr(self))
         if self.verdict == "undecided":
-            raise CouldNotRun(repr(self))
+            raise CouldNotRun(self.text())
+        Outcome.raise_for_status(self)
 
     def document(self) -> dict[str, Any]:
         """Return the outcome as JSON."""
@@ -78,7 +101,8 @@ class PropertyOutcome:
             "notes": list(self.notes),
         }
 
-    def __repr__(self) -> str:
+    def text(self) -> str:
+        """Return the verdict, and that of each reading, as lines."""
         seconds = sum(reading.seconds for reading in self.readings)
         lines = [f"{self.name}({self.function}): {self.verdict} ({seconds:.2g} s)"]
         lines += [line for reading in self.readings for line in _lines(reading)]

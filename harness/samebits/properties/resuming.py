@@ -8,7 +8,6 @@ restored.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,9 +22,10 @@ from samebits.interpret.equation import is_key
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.numerics.floats import digits, from_ordinals, is_float, ordinals
 from samebits.programs.like import is_array
+from samebits.properties.call import name_of, running
+from samebits.properties.outcome import Outcome
 from samebits.properties.row_batch import on_host
 from samebits.schema.difference import extent
-from samebits.user_errors import one_line
 
 FACTOR = 3.0
 """How many times as far as one ulp of every float of the state moves a leaf, rounding may: as `train` bounds it."""
@@ -64,69 +64,46 @@ class ResumedRun(NamedTuple):
         """Tell whether it went on as the uninterrupted run did."""
         return self.first is None and self.error is None
 
+    def lines(self, place: str) -> list[str]:
+        """Return the result as lines, of which the first has its place."""
+        lost = [f"not restored: {line}" for line in self.lost]
+        if self.ok:
+            silent = f"the same after a cold start, so that nothing is said of them: {', '.join(self.silent)}"
+            return [f"{place}: the uninterrupted run", *lost, *([silent] if self.silent else [])]
+        if self.error is not None:
+            return [f"{place}: the resumed run raised: {self.error}", *lost]
+        more = len(self.differences) - SHOWN
+        return [
+            f"{place}: not the uninterrupted run, from step {self.first} on",
+            *(lost or [f"every leaf was restored; {OUTSIDE}, or the arrays lie elsewhere"]),
+            *(_line(each, "uninterrupted", "resumed") for each in self.differences[:SHOWN]),
+            *([f"and {more} more leaves differ"] if more > 0 else []),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Resuming:
+class Resuming(Outcome):
     """Whether a training goes on after it is restored as it would have without.
 
     Args:
         name: of the step.
         steps: how many steps the uninterrupted run has.
         runs: one for each place at which it was saved and restored.
-        seconds: how long it took.
     """
 
     name: str
     steps: int
     runs: tuple[ResumedRun, ...]
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         """Tell whether every resumed run is the uninterrupted one."""
         return all(run.ok for run in self.runs)
 
-    def raise_for_status(self) -> None:
-        """Do nothing where every resumed run is the uninterrupted one.
-
-        Raises:
-            AssertionError: one is not; the message is `text()`.
-        """
-        __tracebackhide__ = True
-        if not self.ok:
-            raise AssertionError(self.text())
-
     def text(self) -> str:
         """Return the result as lines."""
-        return "\n".join(line for run in self.runs for line in self._lines(run))
-
-    def _lines(self, run: ResumedRun) -> list[str]:
-        place = f"{self.name}, restored after step {run.at} of {self.steps}"
-        lost = [f"not restored: {line}" for line in run.lost]
-        if run.ok:
-            silent = f"the same after a cold start, so that nothing is said of them: {', '.join(run.silent)}"
-            return [f"{place}: the uninterrupted run", *lost, *([silent] if run.silent else [])]
-        if run.error is not None:
-            return [f"{place}: the resumed run raised: {run.error}", *lost]
-        lines = [f"{place}: not the uninterrupted run, from step {run.first} on", *lost]
-        lines += [] if lost else [f"every leaf was restored; {OUTSIDE}, or the arrays lie elsewhere"]
-        lines += [_line(each) for each in run.differences[:SHOWN]]
-        more = len(run.differences) - SHOWN
-        return [*lines, *([f"and {more} more leaves differ"] if more > 0 else [])]
-
-    def __repr__(self) -> str:
-        return self.text()
-
-
-def _line(comparison: Comparison, first: str = "uninterrupted", second: str = "resumed") -> str:
-    witness = comparison.witness
-    if witness is None:
-        text = f"another {comparison.kind}: {comparison.detail}"
-        return f"{comparison.path}: {text.replace('reference=', f'{first} ').replace('variant=', f'{second} ')}"
-    return (
-        f"{witness.at}: {first} {witness.reference} ({witness.reference_hex}), {second} {witness.optimized} "
-        f"({witness.optimized_hex}); {extent(comparison.differences, comparison.elements)}"
-    )
+        places = (f"{self.name}, restored after step {run.at} of {self.steps}" for run in self.runs)
+        return "\n".join(line for run, place in zip(self.runs, places, strict=True) for line in run.lines(place))
 
 
 def assert_resumes(
@@ -175,41 +152,27 @@ def resuming(
     at: Sequence[int] | int | None = None,
     accept: Mapping[str, Accepted] = MappingProxyType({}),
 ) -> Resuming:
-    """Say whether a training goes on after it is restored as it would have without.
-
-    Args:
-        step: `(state, batch)` to the next state, or to the state and outputs.
-        save: stores a state, and returns what `restore` gets.
-        restore: returns the state that was stored.
-        state: what the training begins with, or a function that returns it.
-        batches: one for each step.
-        at: after how many steps it is saved and restored; half of them by default.
-        accept: of which leaves `rounding` or `anything` is accepted, as for `assert_resumes`.
+    """Say whether a training goes on after it is restored; arguments and errors are those of `assert_resumes`.
 
     Returns:
         One record for each place at which it was restored; `text()` is the message of `assert_resumes`.
-
-    Raises:
-        NothingCompared, RequestError, CouldNotRun: as for `assert_resumes`.
     """
-    begin = time.perf_counter()
     require_answer()
-    batches, training = list(batches), _Training(step, state)
+    batches = list(batches)
     places = (at,) if isinstance(at, int) else (len(batches) // 2,) if at is None else tuple(at)
     if not places or not all(0 < place < len(batches) for place in places):
         raise RequestError(
             f"at={at} of {len(batches)} batches; expected a number of steps between the first and the last"
         )
-    whole = training.run(training.start(), batches)
-    for pattern, accepted in accept.items():
-        if accepted not in get_args(Accepted):
-            raise RequestError(f"accept={{{pattern!r}: {accepted!r}}}; expected 'rounding' or 'anything'")
-        if not any(fnmatchcase(name, pattern) for name in whole.last):
-            raise RequestError(f"'{pattern}' names no leaf; the leaves are {', '.join(whole.last)}")
-    compared = _Compared(training, whole, batches, accept)
-    runs = tuple(compared.resumed(save, restore, place) for place in places)
-    name = getattr(step, "__name__", type(step).__name__)
-    return Resuming(name=name, steps=len(batches), runs=runs, seconds=time.perf_counter() - begin)
+    wrong = [each for each in accept.items() if each[1] not in get_args(Accepted)]
+    if wrong:
+        raise RequestError(f"accept={dict(wrong[:1])}; expected 'rounding' or 'anything'")
+    training = _Training(step, state, batches, accept)
+    unused = [each for each in accept if not any(fnmatchcase(name, each) for name in training.names)]
+    if unused:
+        raise RequestError(f"'{unused[0]}' names no leaf; the leaves are {', '.join(training.names)}")
+    runs = tuple(training.resumed(save, restore, place) for place in places)
+    return Resuming(name=name_of(step), steps=len(batches), runs=runs)
 
 
 class _TrainedSteps(NamedTuple):
@@ -221,17 +184,22 @@ class _TrainedSteps(NamedTuple):
 
 
 class _Training:
-    """Runs steps from a state, each time from a copy of the first one, which a step may donate."""
+    """A training with its uninterrupted run; each run is from a copy of the first state, which a step may donate.
 
-    def __init__(self, step: Step, state: Any) -> None:
+    Leaves of which anything is accepted are left out everywhere, but for `names`.
+    """
+
+    def __init__(self, step: Step, state: Any, batches: Sequence[Any], accept: Mapping[str, Accepted]) -> None:
         import jax
 
-        self._step, self._state = step, state
+        self._step, self._state, self._batches, self._accept = step, state, batches, accept
         self._makes = callable(state) and jax.tree.leaves(state)[:1] == [state]
-        first = self.start()
-        self.first, self._structure = leaves_of(first), jax.tree.structure(first)
+        self.names: dict[str, None] = {}
+        first = self._start()
+        self._first, self._structure = self._leaves(first), jax.tree.structure(first)
+        self._whole = self._run(self._start(), batches)
 
-    def start(self) -> Any:
+    def _start(self) -> Any:
         """Return the first state."""
         import jax
 
@@ -239,21 +207,19 @@ class _Training:
             return self._state()
         return jax.tree.map(lambda leaf: leaf.copy() if is_array(leaf) and hasattr(leaf, "copy") else leaf, self._state)
 
-    def run(self, state: Any, batches: Sequence[Any]) -> _TrainedSteps:
+    def _run(self, state: Any, batches: Sequence[Any]) -> _TrainedSteps:
         """Run one step for each batch.
 
         Raises:
             CouldNotRun: a step raised.
         """
         digests: list[dict[str, str]] = []
-        leaves = leaves_of(state)
+        leaves: Leaves = {}
         for batch in batches:
-            try:
+            with running(""):
                 result = self._step(state, batch)
-            except Exception as error:  # of the user's function, whatever it raises
-                raise CouldNotRun(one_line(error)) from error
             state, outputs = self._parts(result, state)
-            leaves = {**leaves_of(state), **leaves_of(outputs, "out")}
+            leaves = {**self._leaves(state), **self._leaves(outputs, "out")}
             digests.append({name: _digest(leaf) for name, leaf in leaves.items()})
         return _TrainedSteps(digests, leaves, state)
 
@@ -273,20 +239,93 @@ class _Training:
             f"state is {expected[0]}"
         )
 
+    def _leaves(self, tree: Any, name: str = "") -> Leaves:
+        """Return the leaves of a tree on the host, by their paths with dots."""
+        import jax
 
-def leaves_of(tree: Any, name: str = "") -> Leaves:
-    """Return the leaves of a tree on the host, by their paths with dots."""
-    import jax
+        leaves: Leaves = {}
+        for path, value in jax.tree_util.tree_leaves_with_path(tree):
+            inner = jax.tree_util.keystr(path, simple=True, separator=".")
+            label = ".".join(part for part in (name, inner) if part) or "state"
+            self.names[label] = None
+            if self._accepts(label, "anything"):
+                continue
+            weak = bool(getattr(value, "weak_type", False))
+            if not is_array(value) and isinstance(value, bool | int | float | complex):
+                value = jax.numpy.asarray(value)  # in the dtype that jax gives it
+            leaves[label] = Leaf(array=Leaf.of(on_host(value)).array, weak_type=weak)
+        return leaves
 
-    leaves: Leaves = {}
-    for path, value in jax.tree_util.tree_leaves_with_path(tree):
-        inner = jax.tree_util.keystr(path, simple=True, separator=".")
-        weak = bool(getattr(value, "weak_type", False))
-        if not is_array(value) and isinstance(value, bool | int | float | complex):
-            value = np.asarray(jax.numpy.asarray(value))  # in the dtype that jax gives it
-        label = ".".join(part for part in (name, inner) if part) or "state"
-        leaves[label] = Leaf(array=Leaf.of(on_host(value)).array, weak_type=weak)
-    return leaves
+    def _accepts(self, name: str, accepted: Accepted) -> bool:
+        return any(each == accepted and fnmatchcase(name, pattern) for pattern, each in self._accept.items())
+
+    def resumed(self, save: Callable[[Any], Any], restore: Callable[[Any], Any], at: int) -> ResumedRun:
+        """Save and restore after some steps, go on, and compare."""
+        before, later = self._run(self._start(), self._batches[:at]), self._batches[at:]
+        self._require_repeat(before)
+        saved = self._leaves(before.state)
+        with running(f"saving and restoring after step {at}"):
+            state = restore(save(before.state))
+        restored = self._leaves(state)
+        lost = tuple(self._lost(saved, restored))
+        try:
+            run = self._run(state, later)
+        except (CouldNotRun, RequestError) as error:
+            return ResumedRun(at, lost, error=str(error))
+        differences = tuple(self._differences(run.last, at))
+        steps = enumerate(zip(self._whole.digests[at:], run.digests, strict=True), at + 1)
+        first = next((number for number, (whole, resumed) in steps if whole != resumed), None)
+        if first is None or (not differences and "rounding" in self._accept.values()):
+            return ResumedRun(at, lost, silent=self._silent(run.last, at))
+        self._require_repeat(self._run(self._start(), self._batches))
+        weak = [name for name, leaf in saved.items() if name in restored and leaf.weak_type != restored[name].weak_type]
+        return ResumedRun(at, lost or tuple(f"{name}: its weak type" for name in weak), first, differences)
+
+    def _silent(self, last: Leaves, at: int) -> tuple[str, ...]:
+        """Return the leaves that are the same after a cold start.
+
+        Raises:
+            NothingCompared: all of them are.
+        """
+        cold = self._run(self._start(), self._batches[at:]).last
+        silent = tuple(name for name, leaf in last.items() if _equal(leaf, cold.get(name)))
+        if len(silent) == len(last):
+            raise NothingCompared(
+                f"a cold start after step {at} gives the same leaves: the steps do not show what was restored"
+            )
+        return silent
+
+    def _lost(self, saved: Leaves, restored: Leaves) -> list[str]:
+        """Say which leaves were not restored as they were saved."""
+        lines = list[str]()
+        for name in saved:
+            if name not in restored:
+                lines.append(f"{name}: not in the restored state")
+            elif (comparison := _compared(name, saved[name], restored[name])).kinds:
+                afresh = ", which is its first value" if _equal(restored[name], self._first.get(name)) else ""
+                lines.append(f"{_line(comparison, 'saved', 'restored')}{afresh}")
+        return lines + [f"{name}: not in the saved state" for name in restored if name not in saved]
+
+    def _differences(self, last: Leaves, at: int) -> list[Comparison]:
+        """Compare the leaves after the last step; those that may round with what an ulp of the state moves them by."""
+        whole = self._whole.last
+        differing = [each for name in whole if (each := _compared(name, whole[name], last.get(name))).kinds]
+        rounds = [each.path for each in differing if each.path in last and self._accepts(each.path, "rounding")]
+        if not rounds:
+            return differing
+        state = self._run(self._start(), self._batches[:at]).state
+        moved = self._run(_one_ulp_up(state), self._batches[at:]).last
+        limits = {name: max(FACTOR * _distance(whole[name], moved[name]), _floor(whole[name])) for name in rounds}
+        within = {name for name, limit in limits.items() if _distance(whole[name], last[name]) <= limit}
+        return [each for each in differing if each.path not in within]
+
+    def _require_repeat(self, run: _TrainedSteps) -> None:
+        """Reject a training whose steps give other bits each time."""
+        for number, (whole, again) in enumerate(zip(self._whole.digests, run.digests, strict=False), 1):
+            names = [name for name in {**whole, **again} if whole.get(name) != again.get(name)]
+            if names:
+                where = f"from step {number} on, in {', '.join(names[:SHOWN])}; {OUTSIDE}"
+                raise CouldNotRun(f"the same steps do not repeat their bits: {where}")
 
 
 def _digest(leaf: Leaf) -> str:
@@ -295,112 +334,21 @@ def _digest(leaf: Leaf) -> str:
     return hashlib.blake2b(head.encode() + array.tobytes(), digest_size=16).hexdigest()
 
 
-class _Compared:
-    """Compares resumed runs with an uninterrupted one."""
-
-    def __init__(
-        self,
-        training: _Training,
-        whole: _TrainedSteps,
-        batches: Sequence[Any],
-        accept: Mapping[str, Accepted],
-    ) -> None:
-        self._training, self._whole, self._batches = training, whole, batches
-        self._accept = accept
-
-    def resumed(self, save: Callable[[Any], Any], restore: Callable[[Any], Any], at: int) -> ResumedRun:
-        """Save and restore after some steps, go on, and compare."""
-        before = self._training.run(self._training.start(), self._batches[:at])
-        if before.digests != self._whole.digests[:at]:
-            raise CouldNotRun(f"the same steps do not repeat their bits: {self._first_unequal(before.digests)}")
-        saved = leaves_of(before.state)
-        try:
-            state = restore(save(before.state))
-        except Exception as error:  # of the user's functions
-            raise CouldNotRun(f"saving and restoring after step {at} raised: {one_line(error)}") from error
-        restored = leaves_of(state)
-        lost = tuple(self._lost(saved, restored))
-        later = self._batches[at:]
-        try:
-            run = self._training.run(state, later)
-        except (CouldNotRun, RequestError) as error:
-            return ResumedRun(at, lost, error=str(error))
-        differences = tuple(each for each in self._differences(run.last, at) if each.kinds)
-        steps = enumerate(zip(self._whole.digests[at:], run.digests, strict=True), at + 1)
-        differing = [n for n, (one_side, other) in steps if self._counted(one_side) != self._counted(other)]
-        first = differing[0] if differing and (differences or "rounding" not in self._accept.values()) else None
-        if first is None:
-            cold = self._training.run(self._training.start(), later)
-            silent = tuple(n for n, leaf in run.last.items() if self._is_counted(n) and _equal(leaf, cold.last.get(n)))
-            if len(silent) == len(self._counted(run.last)):
-                raise NothingCompared(
-                    f"a cold start after step {at} gives the same leaves: the steps do not show what was restored"
-                )
-            return ResumedRun(at, lost, silent=silent)
-        self._require_repeat()
-        weak = [name for name, leaf in saved.items() if name in restored and leaf.weak_type != restored[name].weak_type]
-        return ResumedRun(at, lost or tuple(f"{name}: its weak type" for name in weak), first, differences)
-
-    def _is_counted(self, name: str) -> bool:
-        return not self._accepts(name, "anything")
-
-    def _accepts(self, name: str, accepted: Accepted) -> bool:
-        return any(each == accepted and fnmatchcase(name, pattern) for pattern, each in self._accept.items())
-
-    def _counted(self, leaves: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: leaf for name, leaf in leaves.items() if self._is_counted(name)}
-
-    def _lost(self, saved: Leaves, restored: Leaves) -> list[str]:
-        """Say which leaves were not restored as they were saved."""
-        first, lines = self._training.first, list[str]()
-        for name in self._counted(saved):
-            if name not in restored:
-                lines.append(f"{name}: not in the restored state")
-            elif (comparison := _compared_values(name, saved[name], restored[name])).kinds:
-                afresh = ", which is its first value" if _equal(restored[name], first.get(name)) else ""
-                lines.append(f"{_line(comparison, 'saved', 'restored')}{afresh}")
-        return lines + [f"{name}: not in the saved state" for name in self._counted(restored) if name not in saved]
-
-    def _differences(self, last: Leaves, at: int) -> list[Comparison]:
-        """Compare the leaves after the last step; those that may round with what an ulp of the state moves them by."""
-        whole, missing = self._counted(self._whole.last), set(self._whole.last) - set(last)
-        comparisons = [_compared_values(name, whole[name], last[name]) for name in whole if name not in missing]
-        comparisons += [_absent(name) for name in sorted(missing) if name in whole]
-        rounds = [c.path for c in comparisons if c.kinds and self._accepts(c.path, "rounding")]
-        if not rounds:
-            return comparisons
-        state = self._training.run(self._training.start(), self._batches[:at]).state
-        moved = self._training.run(_one_ulp_up(state), self._batches[at:]).last
-        within = {
-            name
-            for name in rounds
-            if _distance(whole[name], last[name])
-            <= max(FACTOR * _distance(whole[name], moved[name]), _floor(whole[name]))
-        }
-        return [each for each in comparisons if each.path not in within]
-
-    def _require_repeat(self) -> None:
-        """Reject a training whose uninterrupted run gives other bits each time."""
-        again = self._training.run(self._training.start(), self._batches)
-        if again.digests != self._whole.digests:
-            raise CouldNotRun(f"the uninterrupted run does not repeat its bits: {self._first_unequal(again.digests)}")
-
-    def _first_unequal(self, digests: Sequence[Mapping[str, str]]) -> str:
-        for number, (whole, again) in enumerate(zip(self._whole.digests, digests, strict=False), 1):
-            names = [name for name, digest in whole.items() if again.get(name) != digest]
-            if names:
-                return f"from step {number} on, in {', '.join(names[:SHOWN])}; {OUTSIDE}"
-        return "at a later step"
-
-
-def _compared_values(name: str, first: Leaf, second: Leaf) -> Comparison:
+def _compared(name: str, first: Leaf, second: Leaf | None) -> Comparison:
     """Compare values and dtypes; a weak type alone, as of a counter, is not a loss."""
+    if second is None:
+        detail = "reference=a leaf, variant=none"
+        return Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)
     return compare_leaf(name, Leaf(array=first.array), Leaf(array=second.array))
 
 
-def _absent(name: str) -> Comparison:
-    detail = "reference=a leaf, variant=none"
-    return Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)
+def _line(comparison: Comparison, first: str, second: str) -> str:
+    if comparison.witness is None:
+        text = f"another {comparison.kind}: {comparison.detail}"
+        return f"{comparison.path}: {text.replace('reference=', f'{first} ').replace('variant=', f'{second} ')}"
+    one_side, other = comparison.witness.values
+    extents = extent(comparison.differences, comparison.elements)
+    return f"{comparison.witness.at}: {first} {one_side}, {second} {other}; {extents}"
 
 
 def _equal(first: Leaf, second: Leaf | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
@@ -11,7 +12,7 @@ import numpy as np
 
 from samebits.errors import NotCovered, RequestError
 from samebits.interpret.equation import Array, is_key
-from samebits.properties.call import FlatCall
+from samebits.properties.call import FlatCall, is_of
 from samebits.user_errors import one_line
 
 CANDIDATES = 6
@@ -37,11 +38,14 @@ class BatchChange(NamedTuple):
     factor: int = 1
 
     @property
+    def own(self) -> tuple[int, ...]:
+        """Return the rows of the first batch with which the compared positions are compared."""
+        return tuple(self.order[at] for at in self.rows)
+
+    @property
     def others(self) -> tuple[int, ...]:
         """Return the positions of replaced rows, where the compared ones are where they were."""
-        if any(self.order[at] != at for at in self.rows) or len(self.rows) == len(self.order):
-            return ()
-        return tuple(at for at in range(len(self.order)) if at not in self.rows)
+        return () if self.own != self.rows else tuple(at for at in range(len(self.order)) if at not in self.rows)
 
     def of_others(self) -> BatchChange:
         """Return the change by which the replaced rows are compared with what they were."""
@@ -82,10 +86,10 @@ def row_axis(shape: Sequence[int], other: Sequence[int], sizes: tuple[int, int])
         NotCovered: several dimensions differ, or one that is not a multiple of the batch.
     """
     differing = [n for n, pair in enumerate(zip(shape, other, strict=False)) if pair[0] != pair[1]]
-    if len(shape) == len(other) and not differing:
+    if tuple(shape) == tuple(other):
         return None
     if len(shape) == len(other) and len(differing) == 1:
-        at = differing[0]
+        (at,) = differing
         width, rest = divmod(shape[at], sizes[0])
         if not rest and width and width * sizes[1] == other[at]:
             return RowAxis(at, width)
@@ -112,15 +116,15 @@ class RowBatch:
         self.other = BatchChange("", tuple(at % self.size for at in range(other)), ())
         self._jitted, self._mapped = jax.jit(self._flat), jax.jit(self._one_by_one)
         own, grown = (jax.eval_shape(self._flat, self.arrays(change)) for change in (self.whole, self.other))
-        self.axes: list[RowAxis | None] = []
-        self.notes: list[str] = []
-        for output, first, second in zip(self.outputs, own, grown, strict=True):
-            try:
-                self.axes.append(row_axis(first.shape, second.shape, (self.size, other)))
-            except NotCovered:
-                self.axes.append(None)
-            if self.axes[-1] is None:
-                self.notes.append(f"{output} {list(first.shape)} has no axis of the batch, and is not compared")
+        self.axes: list[RowAxis | None] = [None] * len(own)
+        for number, (first, second) in enumerate(zip(own, grown, strict=True)):
+            with contextlib.suppress(NotCovered):
+                self.axes[number] = row_axis(first.shape, second.shape, (self.size, other))
+        self.notes = [
+            f"{name} {list(output.shape)} has no axis of the batch, and is not compared"
+            for name, axis, output in zip(self.outputs, self.axes, own, strict=True)
+            if axis is None
+        ]
         if all(each is None for each in self.axes):
             raise RequestError(f"'{self.name}': no output has an axis of the batch; there are no rows to compare")
 
@@ -169,15 +173,22 @@ class RowBatch:
             return self._flat(alone)
 
         stacked = jax.lax.map(of_row, {at: jax.numpy.moveaxis(arrays[at], self._axis, 0) for at in self._chosen})
-        outputs = []
-        for axis, output in zip(self.axes, stacked, strict=True):
+
+        def beside(axis: RowAxis | None, output: Any) -> Any:
             if axis is None:
-                outputs.append(output)
-                continue
-            beside = jax.numpy.moveaxis(output, 0, axis.dimension)
-            shape = beside.shape
-            outputs.append(beside.reshape(*shape[: axis.dimension], -1, *shape[axis.dimension + 2 :]))
-        return outputs
+                return output
+            shape = (moved := jax.numpy.moveaxis(output, 0, axis.dimension)).shape
+            return moved.reshape(*shape[: axis.dimension], -1, *shape[axis.dimension + 2 :])
+
+        return [beside(axis, output) for axis, output in zip(self.axes, stacked, strict=True)]
+
+    def rows_of(
+        self, output: int, change: BatchChange, base: Sequence[Any], outputs: Sequence[Any]
+    ) -> tuple[Array, Array]:
+        """Return the compared rows of an output in the batch itself and in a changed one."""
+        axis = self.axes[output]
+        assert axis is not None
+        return axis.rows(base[output], change.own), axis.rows(outputs[output], change.rows)
 
     def program(self, change: BatchChange) -> tuple[Any, list[Any]]:
         """Return the jaxpr for a changed batch, and its inputs."""
@@ -244,17 +255,13 @@ def _named(call: FlatCall, rows: Sequence[str], axis: int) -> frozenset[int]:
         raise RequestError(f"rows={rows!r}; expected names, as in rows=({rows!r},)")
     chosen = set[int]()
     for pattern in rows:
-        matching = {
-            at
-            for at, name in enumerate(call.names)
-            if name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
-        }
+        matching = {at for at, name in enumerate(call.names) if is_of(name, pattern) or fnmatchcase(name, pattern)}
         if not matching:
             raise RequestError(f"rows={pattern!r}: there is no such array; the arrays are {call.listed}")
         chosen |= matching
-    sizes = {call.names[at]: _size(call.arrays[at], axis) for at in sorted(chosen)}
-    if len(set(sizes.values())) > 1 or None in sizes.values():
-        text = ", ".join(f"{name} {list(call.arrays[call.names.index(name)].shape)}" for name in sizes)
+    sizes = {_size(call.arrays[at], axis) for at in chosen}
+    if len(sizes) > 1 or None in sizes:
+        text = ", ".join(f"{call.names[at]} {list(call.arrays[at].shape)}" for at in sorted(chosen))
         raise RequestError(f"the arrays with rows have not the same size along axis {axis}: {text}")
     return frozenset(chosen)
 

@@ -6,7 +6,6 @@ Every equation is compiled alone, which is not what the fused program does: wher
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -19,34 +18,10 @@ from samebits.interpret.equation import Step, is_key
 from samebits.interpret.interpreter import CALLS, Interpreter, called
 from samebits.interpret.oracle import Oracle
 from samebits.numerics.bits import same_bits
-from samebits.properties.row_batch import on_host, row_axis
+from samebits.properties.row_batch import BatchChange, RowBatch, on_host, row_axis
 
 REARRANGING = frozenset({*MOVES, "sort"} - {"select_n"})
 """Primitives that put elements elsewhere and compute nothing: a row that is elsewhere has not moved its bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchedProgram:
-    """A jaxpr at one batch size with its inputs.
-
-    Args:
-        closed: the program.
-        inputs: its arrays, flat.
-        size: the rows of its batch.
-        rows: which of them are compared, in the order in which those of the other program are.
-    """
-
-    closed: Any
-    inputs: Sequence[Any]
-    size: int
-    rows: tuple[int, ...] = ()
-
-
-class Movement(NamedTuple):
-    """What moved a row first, as a sentence; `step` is None where the programs are not the same but for their batch."""
-
-    text: str
-    step: Step | None = None
 
 
 class _Pair(NamedTuple):
@@ -58,42 +33,38 @@ class _Pair(NamedTuple):
 
 
 class _Moved(Exception):
-    """The first equation is found."""
-
-    def __init__(self, movement: Movement) -> None:
-        super().__init__(movement.text)
-        self.movement = movement
+    """What moves the row first, in words."""
 
 
-def first_movement(first: BatchedProgram, second: BatchedProgram, third: BatchedProgram, output: int) -> Movement:
-    """Evaluate two batches in lockstep; the third, of another size, tells which dimensions are of the batch."""
-    programs = [only(batched.closed, (output,)) for batched in (first, second, third)]
-    lockstep = _Lockstep(first, second, third.size)
-    values = [_Pair(a, b) for a, b in zip(first.inputs, second.inputs, strict=True)]
+def first_movement(batch: RowBatch, change: BatchChange, output: int) -> str:
+    """Say what moves a row of an output first; a third batch, of another size, tells the dimensions of the batch."""
+    programs, inputs = zip(*(batch.program(each) for each in (batch.whole, change, batch.other)), strict=True)
+    lockstep = _Lockstep(batch, change)
     try:
-        outputs = lockstep.closed(programs, values)
+        (value,) = lockstep.closed(
+            [only(program, (output,)) for program in programs],
+            [_Pair(a, b) for a, b in zip(inputs[0], inputs[1], strict=True)],
+        )
     except _Moved as moved:
-        return moved.movement
-    if outputs[0].same is not False:
-        return Movement(
+        return str(moved)
+    if value.same is not False:
+        return (
             "evaluated one equation at a time, no equation moves the row: the compiled program, fused for this batch, "
             "does"
         )
-    where = lockstep.rearranged
-    return Movement(
-        f"an equation after {where} moves the row; there its elements are rearranged, so that it cannot be followed"
-        if where
-        else "the row cannot be followed through the equations",
-        where,
-    )
+    if where := lockstep.rearranged:
+        return (
+            f"an equation after {where} moves the row; there its elements are rearranged, so that it cannot be followed"
+        )
+    return "the row cannot be followed through the equations"
 
 
 class _Lockstep:
     """Evaluates the equations of a program at two batches."""
 
-    def __init__(self, first: BatchedProgram, second: BatchedProgram, other: int) -> None:
-        self._first, self._second = first, second
-        self._sizes, self._all_sizes = (first.size, other), (first.size, second.size, other)
+    def __init__(self, batch: RowBatch, change: BatchChange) -> None:
+        self._change, size, other = change, batch.size, len(batch.other.order)
+        self._sizes, self._all_sizes = (size, other), (size, len(change.order), other)
         self.rearranged: Step | None = None
         self._calls: list[str] = []
 
@@ -103,16 +74,15 @@ class _Lockstep:
         environment: dict[Any, _Pair] = dict(zip(a.invars, values, strict=True))
         consts = [getattr(program, "consts", ()) for program in programs]
         environment.update((var, _Pair(x, y)) for var, x, y in zip(a.constvars, *consts[:2], strict=True))
+
+        def read(variables: Sequence[Any], others: Sequence[Any]) -> list[_Pair]:
+            pairs = zip(variables, others, strict=True)
+            return [_Pair(var.val, other.val) if hasattr(var, "val") else environment[var] for var, other in pairs]
+
         for equations in _aligned(jaxprs, self._all_sizes):
-            read = [
-                _Pair(var.val, other.val) if hasattr(var, "val") else environment[var]
-                for var, other in zip(equations[0].invars, equations[1].invars, strict=True)
-            ]
-            environment.update(zip(equations[0].outvars, self._equation(equations, read), strict=True))
-        return [
-            _Pair(var.val, other.val) if hasattr(var, "val") else environment[var]
-            for var, other in zip(a.outvars, b.outvars, strict=True)
-        ]
+            values = read(equations[0].invars, equations[1].invars)
+            environment.update(zip(equations[0].outvars, self._equation(equations, values), strict=True))
+        return read(a.outvars, b.outvars)
 
     def _equation(self, equations: Sequence[Any], values: list[_Pair]) -> list[_Pair]:
         name = equations[0].primitive.name
@@ -123,16 +93,10 @@ class _Lockstep:
         if name == "cond" and np.array_equal(values[0].first, values[0].second):
             branch = int(np.clip(int(values[0].first), 0, len(equations[0].params["branches"]) - 1))
             return self.closed([eqn.params["branches"][branch] for eqn in equations], values[1:])
-        results = zip(
-            _run(equations[0], [value.first for value in values]),
-            _run(equations[1], [value.second for value in values]),
-            strict=True,
-        )
-        variables = zip(equations[0].outvars, equations[2].outvars, strict=True)
-        return [
-            self._compared(equations[0], values, (var, other), pair)
-            for (var, other), pair in zip(variables, results, strict=True)
-        ]
+        first = _run(equations[0], [value.first for value in values])
+        second = _run(equations[1], [value.second for value in values])
+        results = zip(equations[0].outvars, equations[2].outvars, first, second, strict=True)
+        return [self._compared(equations[0], values, (var, other), (a, b)) for var, other, a, b in results]
 
     def _inside(self, equations: Sequence[Any], evaluate: Callable[[], list[_Pair]]) -> list[_Pair]:
         """Evaluate an equation's inner one, whose equations have its place where they have none of their own."""
@@ -155,7 +119,7 @@ class _Lockstep:
             self.rearranged = self.rearranged or step
             return _Pair(*pair, False)
         where = next((place for place in reversed(self._calls) if place), "")
-        raise _Moved(Movement(f"{step} at {where}" if where and not step.place else str(step), step))
+        raise _Moved(f"{step} at {where}" if where and not step.place else str(step))
 
     def _same(self, shapes: Sequence[Any], first: Any, second: Any) -> bool | None:
         try:
@@ -164,7 +128,7 @@ class _Lockstep:
             return None
         if axis is None:
             return same_bits(on_host(first), on_host(second))
-        sides = ((first, self._first.rows), (second, self._second.rows))
+        sides = ((first, self._change.own), (second, self._change.rows))
         return any(
             same_bits(*(axis.rows(array, taken, inner=inner) for array, taken in sides)) for inner in (False, True)
         )
@@ -204,11 +168,11 @@ def _aligned(jaxprs: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
             a, b, _ = (
                 f"{eqn.primitive.name} to {', '.join(map(str, s))}" for eqn, s in zip(equations, shapes, strict=True)
             )
-            step = Step.of(equations[0])
-            where = f" ({step.place})" if step.place else ""
-            raise _Moved(Movement(f"the program is not the same at both batches: {a} is {b} in the other{where}", step))
+            place = Step.of(equations[0]).place
+            where = f" ({place})" if place else ""
+            raise _Moved(f"the program is not the same at both batches: {a} is {b} in the other{where}")
     if len({len(jaxpr.eqns) for jaxpr in jaxprs}) > 1:
-        raise _Moved(Movement("the program does not have the same equations at both batches"))
+        raise _Moved("the program does not have the same equations at both batches")
     return aligned
 
 

@@ -46,8 +46,13 @@ class Witness:
 
     def said(self, variant: str) -> str:
         """Return the element with both values, that of the variant under its own name."""
-        values = f"reference={self.reference} ({self.reference_hex}), {variant}={self.optimized} ({self.optimized_hex})"
-        return f"{self.at}: {values}"
+        first, second = self.values
+        return f"{self.at}: reference={first}, {variant}={second}"
+
+    @property
+    def values(self) -> tuple[str, str]:
+        """Return both values, each with its bits."""
+        return f"{self.reference} ({self.reference_hex})", f"{self.optimized} ({self.optimized_hex})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
