@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -133,18 +133,16 @@ class Call(FlatCall):
         function: Callable[..., Any],
         args: Sequence[Any],
         keywords: Mapping[str, Any],
-        exactly: Sequence[str] = (),
+        exactly: str | Sequence[str] = (),
     ) -> None:
         super().__init__(function, args, keywords)
         if not self.arrays:
             raise RequestError(f"{self.name}{signature_text(function)}: no array among the arguments; give arrays")
+        exact = self.selected("exactly=", exactly)
         named = zip(self.names, self.arrays, strict=True)
-        self.inputs = tuple(_input(name, array, exactly) for name, array in named)
-        unknown = [name for name in exactly if not any(is_of(leaf.name, name) for leaf in self.inputs)]
-        if unknown:
-            raise RequestError(f"exactly= names '{unknown[0]}'; the arrays are {self.listed}")
+        self.inputs = tuple(_input(name, array, exact=n in exact) for n, (name, array) in enumerate(named))
 
-    def selected(self, option: str, names: Sequence[str]) -> tuple[int, ...]:
+    def selected(self, option: str, names: str | Sequence[str]) -> tuple[int, ...]:
         """Return the numbers of the arrays that are named, or lie in arguments that are named.
 
         Raises:
@@ -152,9 +150,9 @@ class Call(FlatCall):
         """
         names = (names,) if isinstance(names, str) else names
         for name in names:
-            if not any(is_of(leaf.name, name) for leaf in self.inputs):
+            if not any(is_of(own, name) for own in self.names):
                 raise RequestError(f"{option} names '{name}'; the arrays are {self.listed}")
-        return tuple(n for n, leaf in enumerate(self.inputs) if any(is_of(leaf.name, name) for name in names))
+        return tuple(n for n, own in enumerate(self.names) if any(is_of(own, name) for name in names))
 
     @functools.cached_property
     def forward(self) -> TracedProgram:
@@ -284,7 +282,7 @@ def is_of(leaf: str, name: str) -> bool:
     return leaf == name or leaf.startswith(f"{name}.")
 
 
-def _input(name: str, value: Any, exactly: Sequence[str]) -> NamedArray:
+def _input(name: str, value: Any, *, exact: bool) -> NamedArray:
     """Return an array of the call; of a shape or of one number throughout, an example is drawn."""
     import jax
 
@@ -295,17 +293,18 @@ def _input(name: str, value: Any, exactly: Sequence[str]) -> NamedArray:
     if isinstance(value, jax.ShapeDtypeStruct):
         rng = np.random.default_rng(len(name))
         drawn = _normal(rng, leaf) if leaf.is_float else rng.integers(0, 2, shape).astype(dtype)
-        return NamedArray(name, shape, dtype, drawn)
-    named = any(is_of(name, other) for other in exactly)
-    if not leaf.is_float:
-        return NamedArray(name, shape, dtype, value, exact=True)
+        return replace(leaf, array=drawn)
+    if exact or not leaf.is_float or _is_mask(value):
+        return replace(leaf, array=value, exact=True)
     numbers = np.asarray(value, np.float64)
-    is_mask = numbers.size > 1 and bool(np.all((numbers == 0) | (numbers == 1) | (numbers <= MASK)))
-    is_mask = is_mask and bool(np.ptp(numbers.clip(MASK)))
-    if is_mask or named:
-        return NamedArray(name, shape, dtype, value, exact=True)
     constant = numbers.size > 1 and not np.ptp(numbers)
-    return NamedArray(name, shape, dtype, _normal(np.random.default_rng(len(name)), leaf) if constant else value)
+    return replace(leaf, array=_normal(np.random.default_rng(len(name)), leaf) if constant else value)
+
+
+def _is_mask(value: Any) -> bool:
+    numbers = np.asarray(value, np.float64)
+    masked = numbers.size > 1 and bool(np.all((numbers == 0) | (numbers == 1) | (numbers <= MASK)))
+    return masked and bool(np.ptp(numbers.clip(MASK)))
 
 
 def _normal(rng: np.random.Generator, leaf: NamedArray) -> Any:

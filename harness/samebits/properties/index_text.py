@@ -56,10 +56,6 @@ class IndexText:
         entries = tuple(node.slice.elts) if isinstance(node.slice, ast.Tuple) else (node.slice,)
         return cls(text, ast.unparse(node.value), entries)
 
-    def variables(self) -> dict[str, int]:
-        """Return the names that are an index by themselves, each with its entry."""
-        return {entry.id: number for number, entry in enumerate(self.entries) if isinstance(entry, ast.Name)}
-
     def axes(self, rank: int) -> list[ast.expr | None]:
         """Return by axis its entry; None for all of the axis.
 

@@ -42,23 +42,17 @@ def independent(
         RequestError: an expression names no element or an array that does not exist.
         CouldNotRun: the function could not be traced.
     """
-    call = Call(function, args, keywords, _tuple(exactly))
+    call = Call(function, args, keywords, exactly)
     outputs, inputs = IndexText.parse("of", of), IndexText.parse("on", on)
-    relation = by_index(call, outputs, inputs)
-    return PropertyOutcome(
-        name="independent", function=call.name, readings=(decide(call.forward, relation, "forward"),)
-    )
+    reading = decide(call.forward, by_index(call, outputs, inputs), "forward")
+    return PropertyOutcome(name="independent", function=call.name, readings=(reading,))
 
 
 def assert_independent(function: Callable[..., Any], /, *args: Any, of: str, on: str, **more: Any) -> None:
     """Fail unless output elements are proved not to depend on input elements; as `independent`.
 
     Args:
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        of: output elements, as for `independent`.
-        on: input elements that these must not depend on.
-        more: its other arguments.
+        function, args, of, on, more: as for `independent`.
 
     Raises:
         AssertionError: they do; the message has two inputs that differ, and the output that moves.
@@ -84,10 +78,7 @@ def causal(
     cotangent of an earlier one.
 
     Args:
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
-        exactly: the names of arguments whose floats are meant as passed.
+        function, args, keywords, exactly: as for `independent`.
         axis: of positions, in inputs and outputs.
         on: the arguments that must not be read; by default the floats whose first axes are those of an output, up to
             the axis, or else the first integers that have them.
@@ -97,12 +88,9 @@ def causal(
         RequestError: no output has the axis, or an argument does not exist.
         CouldNotRun: the function could not be traced.
     """
-
-    def later(length: int) -> NDArray[np.bool_]:
-        return np.triu(np.ones((length, length), bool), 1)
-
-    call = Call(function, args, keywords, _tuple(exactly))
-    return _by_position("causal", call, axis, on, later, "a later position").outcome(gradient=gradient)
+    call = Call(function, args, keywords, exactly)
+    asked = _by_position("causal", call, axis, on, lambda far: far < 0, "a later position")
+    return asked.outcome(gradient=gradient)
 
 
 def window(
@@ -120,27 +108,17 @@ def window(
 
     Args:
         size: of the window, in positions.
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
-        exactly: the names of arguments whose floats are meant as passed.
         axis: of positions, in inputs and outputs.
-        on: the arguments that are asked, as for `causal`.
-        gradient: whether the gradients with respect to their floats are asked too.
+        function, args, keywords, on, exactly, gradient: as for `causal`.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
     """
-    if not isinstance(size, int) or size < 1:
-        raise RequestError(f"size={size!r}; expected a number of positions, at least 1")
+    _require_size(size, "positions")
 
-    def outside(length: int) -> NDArray[np.bool_]:
-        inside = np.tril(np.ones((length, length), bool)) & ~np.tril(np.ones((length, length), bool), -size)
-        return ~inside
-
-    words = f"a position outside of its window of {size}"
-    call = Call(function, args, keywords, _tuple(exactly))
-    return _by_position("window", call, axis, on, outside, words).outcome(gradient=gradient)
+    call, words = Call(function, args, keywords, exactly), f"a position outside of its window of {size}"
+    asked = _by_position("window", call, axis, on, lambda far: (far < 0) | (far >= size), words)
+    return asked.outcome(gradient=gradient)
 
 
 def batch_rows(
@@ -157,22 +135,14 @@ def batch_rows(
 
     Args:
         axis: of the batch, in inputs and outputs.
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
-        exactly: the names of arguments whose floats are meant as passed.
-        on: the arguments that are asked, as for `causal`.
-        gradient: whether the gradients with respect to their floats are asked too.
+        function, args, keywords, on, exactly, gradient: as for `causal`.
 
     Raises:
         RequestError, CouldNotRun: as for `causal`.
     """
-
-    def others(length: int) -> NDArray[np.bool_]:
-        return ~np.eye(length, dtype=bool)
-
-    call = Call(function, args, keywords, _tuple(exactly))
-    return _by_position("batch_rows", call, axis, on, others, "another row", "row").outcome(gradient=gradient)
+    call = Call(function, args, keywords, exactly)
+    asked = _by_position("batch_rows", call, axis, on, lambda far: far != 0, "another row")
+    return asked.outcome(gradient=gradient)
 
 
 def microbatches(
@@ -191,27 +161,17 @@ def microbatches(
     Args:
         size: of a microbatch, in rows.
         axis: of the batch, in inputs and outputs.
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
-        exactly: the names of arguments whose floats are meant as passed.
-        on: the arguments that are asked, as for `causal`.
-        gradient: whether the gradients with respect to their floats are asked too.
+        function, args, keywords, on, exactly, gradient: as for `causal`.
 
     Raises:
         RequestError: as for `causal`, or the size is not a number of rows.
         CouldNotRun: as for `causal`.
     """
-    if not isinstance(size, int) or size < 1:
-        raise RequestError(f"size={size!r}; expected a number of rows, at least 1")
+    _require_size(size, "rows")
 
-    def others(length: int) -> NDArray[np.bool_]:
-        batch = np.arange(length) // size
-        return np.asarray(batch[:, None] != batch[None])
-
-    call = Call(function, args, keywords, _tuple(exactly))
-    words = f"a row of another microbatch of {size}"
-    return _by_position("microbatches", call, axis, on, others, words, "row").outcome(gradient=gradient)
+    call, words = Call(function, args, keywords, exactly), f"a row of another microbatch of {size}"
+    asked = _by_position("microbatches", call, axis, on, lambda far: far != 0, words, size)
+    return asked.outcome(gradient=gradient)
 
 
 def packed(
@@ -230,18 +190,13 @@ def packed(
 
     Args:
         segment_ids: the name of the argument that holds them, `[batch, positions]`; equal ids are one document.
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
-        exactly: the names of arguments whose floats are meant as passed.
-        on: the arguments that are asked, as for `causal`.
-        gradient: whether the gradients with respect to their floats are asked too.
+        function, args, keywords, on, exactly, gradient: as for `causal`.
 
     Raises:
         RequestError: the segment ids are not there, or hold one segment only.
         CouldNotRun: as for `causal`.
     """
-    call = Call(function, args, keywords, _tuple(exactly))
+    call = Call(function, args, keywords, exactly)
     ids = _integers(call, "segment_ids", segment_ids)
     if ids.ndim != 2 or all(len(np.unique(row)) < 2 for row in ids):
         raise RequestError(
@@ -282,18 +237,13 @@ def padding(
 
     Args:
         mask: the name of the argument that says which places are valid, `[batch, positions]`: True, or not 0.
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
-        exactly: the names of arguments whose floats are meant as passed.
-        on: the arguments that are asked, as for `causal`.
-        gradient: whether the gradients with respect to their floats are asked too.
+        function, args, keywords, on, exactly, gradient: as for `causal`.
 
     Raises:
         RequestError: the mask is not there, or masks nothing.
         CouldNotRun: as for `causal`.
     """
-    call = Call(function, args, keywords, _tuple(exactly))
+    call = Call(function, args, keywords, exactly)
     valid = _integers(call, "mask", mask) != 0
     if valid.all() or not valid.any():
         raise RequestError(f"{mask} has {'no' if valid.all() else 'only'} padded places; pass one with both")
@@ -315,9 +265,7 @@ def gradient_stops(function: Callable[..., Any], /, *args: Any, param: str, **ke
     """Find out whether no gradient reaches an argument, whatever the values.
 
     Args:
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
+        function, args, keywords: as for `independent`.
         param: the name of the argument, or of an array in it, such as `params.table`.
 
     Raises:
@@ -337,9 +285,7 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
     """Find out whether a gradient reaches every array of an argument: some element of each is not zero in a run.
 
     Args:
-        function: of any pytrees of arrays.
-        args: what it is called with, as for `independent`.
-        keywords: more of what it is called with.
+        function, args, keywords: as for `independent`.
         param: the name of the argument, or of an array in it.
 
     Raises:
@@ -361,9 +307,8 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
             witness = f"the gradient of {name} is zero, whatever the values"
             readings.append(Reading("gradient", claim, "refuted", witness=witness))
         else:
-            readings.append(
-                Reading("gradient", claim, "undecided", reason=f"all elements of {name} are zero in one run")
-            )
+            reason = f"all elements of {name} are zero in one run"
+            readings.append(Reading("gradient", claim, "undecided", reason=reason))
     readings[0] = replace(readings[0], seconds=time.perf_counter() - begin)
     return PropertyOutcome(name="gradient_reaches", function=call.name, readings=tuple(readings))
 
@@ -371,8 +316,9 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
 # -- what the properties share
 
 
-def _tuple(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _require_size(size: int, of: str) -> None:
+    if not isinstance(size, int) or size < 1:
+        raise RequestError(f"size={size!r}; expected a number of {of}, at least 1")
 
 
 def _integers(call: Call, option: str, name: str) -> NDArray[np.int64]:
@@ -385,24 +331,26 @@ def _by_position(
     call: Call,
     axis: int,
     on: Names | None,
-    forbid: Callable[[int], NDArray[np.bool_]],
+    forbid: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
     words: str,
-    place: str = "position",
+    size: int = 1,
 ) -> PlacesAsked:
-    """Return what is asked of the positions along one axis."""
+    """Return what is asked of the positions along one axis: by how many blocks of a size an input lies before."""
     shapes = {leaf.shape[: axis + 1] for leaf in call.forward.outputs if len(leaf.shape) > axis}
     if not shapes:
         outputs = ", ".join(f"{leaf.name}{[*leaf.shape]}" for leaf in call.forward.outputs)
         raise RequestError(f"no output has an axis {axis}: {outputs}; name the axis of positions in axis=")
     numbers = asked_inputs(call, shapes, on)
     length, groups = along_axis(call, numbers, axis)
+    block = np.arange(length) // size
+    place = "row" if "row" in words else "position"
     return PlacesAsked(
         name=name,
         call=call,
         on=numbers,
         of_output=groups,
         of_input=groups,
-        forbidden=forbid(length),
+        forbidden=forbid(block[:, None] - block),
         place=lambda n: f"{place} {n}",
         where=f"at any index of axis {axis}",
         words=words,

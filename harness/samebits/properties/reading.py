@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.dependence.domain import Cut, DependenceDomain
 from samebits.interpret.dependence.value import Dependent, opened
 from samebits.interpret.equation import Type, type_of
-from samebits.properties.call import NamedArray, TracedProgram
-from samebits.user_errors import one_line
+from samebits.properties.call import NamedArray, TracedProgram, running
 
 Groups = NDArray[np.int64]
 Verdict = Literal["proved", "refuted", "undecided"]
@@ -90,25 +89,23 @@ def decide(program: TracedProgram, relation: Relation, direction: str) -> Readin
         reason = f"the program cannot be followed: {error}"
     suspects = relation.forbidden if reads is None else relation.forbidden & reads
     try:
-        seen = _refuted(program, relation, *((suspects, COLUMNS) if suspects.any() else (relation.forbidden, CHECKED)))
+        seen = _Runs(program, relation).refuted(suspects)
     except CouldNotRun as error:
         seen, reason = None, reason or str(error)
     if program.not_run and not reason:
         reason = f"evaluated in float64, for it cannot run here: {program.not_run}"
-    place = _place(program, relation, suspects, seen) if reads is not None and suspects.any() else ""
-    verdict: Verdict = "refuted" if seen is not None else "undecided"
-    if seen is None and reads is not None and not suspects.any():
-        verdict = "proved"
-    if verdict == "undecided" and suspects.any() and reads is not None:
+    reads_it = reads is not None and bool(suspects.any())
+    place = _place(program, relation, suspects, seen) if reads_it else ""
+    verdict: Verdict = "refuted" if seen else "undecided" if reads is None or reads_it else "proved"
+    if verdict == "undecided" and reads_it:
         out, own = (int(number) for number in np.argwhere(suspects)[0])
-        words = relation.words[0](out), relation.words[1](own)
-        reason = f"{words[0]} may read {words[1]}, and no run with changed inputs showed it"
+        reason = f"{relation.words[0](out)} may read {relation.words[1](own)}, and no run with changed inputs showed it"
     return Reading(
         direction,
         relation.claim,
         verdict,
         conditions if verdict == "proved" else (),
-        seen.text if seen is not None else "",
+        seen.text if seen else "",
         reason,
         place,
         reads,
@@ -166,7 +163,10 @@ def _place(program: TracedProgram, relation: Relation, suspects: NDArray[np.bool
     """
     if suspects.shape[0] != suspects.shape[1]:
         return ""
-    out, own = (seen.out, seen.own) if seen is not None and suspects[seen.out, seen.own] else _nearest(suspects)
+    pairs = np.argwhere(suspects)
+    out, own = pairs[np.abs(pairs[:, 0] - pairs[:, 1]).argmin()].tolist()
+    if seen is not None and suspects[seen.out, seen.own]:
+        out, own = seen.out, seen.own
     if out == own:
         return ""
     alone = _of_two(relation, out, own)  # with two groups alone an interpretation is fast
@@ -193,17 +193,10 @@ def _of_two(relation: Relation, out: int, own: int) -> Relation:
     )
 
 
-def _nearest(suspects: NDArray[np.bool_]) -> tuple[int, int]:
-    pairs = np.argwhere(suspects)
-    out, own = pairs[np.abs(pairs[:, 0] - pairs[:, 1]).argmin()].tolist()
-    return out, own
-
-
 # -- by runs
 
 
-@dataclass(frozen=True, slots=True)
-class _MovedOutput:
+class _MovedOutput(NamedTuple):
     """A change of an input group that moved a group of outputs."""
 
     out: int
@@ -211,66 +204,102 @@ class _MovedOutput:
     text: str
 
 
-def _refuted(program: TracedProgram, relation: Relation, suspects: NDArray[np.bool_], most: int) -> _MovedOutput | None:
-    """Change one group of inputs at a time, and look at the outputs that must not move.
+class _Runs:
+    """Runs of a program, in which one group of inputs at a time is changed.
 
     Raises:
         CouldNotRun: the program does not run here.
     """
-    base = [np.asarray(leaf.array) if _is_plain(leaf) else leaf.array for leaf in program.inputs]
-    for number, zeros in relation.constants.items():
-        base[number] = np.where(zeros, np.zeros((), base[number].dtype), base[number])
-    before = _run(program, base)
-    if relation.finite and (infinite := _not_finite(program, relation, base, before)):
-        return _MovedOutput(0, 0, infinite)
-    columns = np.flatnonzero(suspects.any(0))
-    if columns.size > most:
-        columns = columns[np.unique(np.linspace(0, columns.size - 1, most).astype(int))]
-    for own in columns.tolist():
-        for attempt in range(3):
-            changed = _changed(program, relation, base, own, attempt)
-            after = _run(program, changed)
-            moved = _first_moved(relation, before, after, own)
-            if moved is not None:
-                return _smallest(program, relation, base, changed, before, own, moved)
-    return None
 
+    def __init__(self, program: TracedProgram, relation: Relation) -> None:
+        self._program, self._relation = program, relation
+        self._base = [np.asarray(leaf.array) if _is_plain(leaf) else leaf.array for leaf in program.inputs]
+        for number, zeros in relation.constants.items():
+            self._base[number] = np.where(zeros, np.zeros((), self._base[number].dtype), self._base[number])
+        self._before = self._run(self._base)
 
-def _not_finite(program: TracedProgram, relation: Relation, base: Sequence[Any], before: Sequence[Any]) -> str:
-    """Return the first number that is not finite, of a run or of one with zeros for what must not be read."""
-    zero = [
-        np.where(relation.inputs[number] >= 0, np.zeros((), array.dtype), array) if number in relation.inputs else array
-        for number, array in enumerate(base)
-    ]
-    for words, values in (("", before), (f", where {relation.words[1](0)} is 0", _run(program, zero))):
-        for leaf, value in zip(program.outputs, values, strict=True):
-            places = np.argwhere(~np.isfinite(value)) if leaf.is_float else np.empty((0, 0), int)
-            if len(places):
-                return f"{leaf.name}{_index(places[0].tolist())} is {value[tuple(places[0])]}{words}"
-    return ""
+    def _run(self, arrays: Sequence[Any]) -> list[NDArray[Any]]:
+        with running("the program does not run here:"):
+            return self._program.executed(arrays)
+
+    def refuted(self, suspects: NDArray[np.bool_]) -> _MovedOutput | None:
+        """Look at the outputs that must not move, where groups that are suspected change, or else some of all."""
+        if self._relation.finite and (infinite := self._not_finite()):
+            return _MovedOutput(0, 0, infinite)
+        columns, most = np.flatnonzero(suspects.any(0)), COLUMNS
+        if not columns.size:
+            columns, most = np.flatnonzero(self._relation.forbidden.any(0)), CHECKED
+        if columns.size > most:
+            columns = columns[np.unique(np.linspace(0, columns.size - 1, most).astype(int))]
+        for own in columns.tolist():
+            for attempt in range(3):
+                changed = self._changed(own, attempt)
+                after = self._run(changed)
+                if moved := self._first_moved(after, own):
+                    return self._smallest(changed, after, own, moved)
+        return None
+
+    def _not_finite(self) -> str:
+        """Return the first number that is not finite, of a run or of one with zeros for what must not be read."""
+        zero = list(self._base)
+        for number, groups in self._relation.inputs.items():
+            zero[number] = np.where(groups >= 0, np.zeros((), zero[number].dtype), zero[number])
+        of_zero = f", where {self._relation.words[1](0)} is 0"
+        for words, values in (("", self._before), (of_zero, self._run(zero))):
+            for leaf, value in zip(self._program.outputs, values, strict=True):
+                places = np.argwhere(~np.isfinite(value)) if leaf.is_float else np.empty((0, 0), int)
+                if len(places):
+                    return f"{leaf.name}{_index(places[0])} is {value[tuple(places[0])]}{words}"
+        return ""
+
+    def _changed(self, own: int, attempt: int) -> list[Any]:
+        """Return inputs with other numbers in one group."""
+        arrays = list(self._base)
+        for number, groups in self._relation.inputs.items():
+            mine = groups == own
+            if mine.any():
+                arrays[number] = np.array(arrays[number])
+                arrays[number][mine] = _other(arrays[number], mine, attempt, self._program.inputs[number].is_float)
+        return arrays
+
+    def _first_moved(self, after: Sequence[Any], own: int) -> tuple[int, tuple[int, ...]] | None:
+        """Return the first output, with the index of its element, that moved and must not."""
+        for number, groups in self._relation.outputs.items():
+            first, second = self._before[number], after[number]
+            alike = (first == second) | ((first != first) & (second != second))
+            moved = (groups >= 0) & self._relation.forbidden[np.maximum(groups, 0), own] & ~alike
+            if moved.any():
+                return number, tuple(int(n) for n in np.argwhere(moved)[0])
+        return None
+
+    def _smallest(
+        self, changed: Sequence[Any], after: Sequence[Any], own: int, moved: tuple[int, tuple[int, ...]]
+    ) -> _MovedOutput:
+        """Return a witness in which a single input element differs, where one alone moves an output; else the group."""
+        inputs, outputs, base = self._program.inputs, self._program.outputs, self._base
+        places = [
+            (number, tuple(int(n) for n in place))
+            for number, groups in self._relation.inputs.items()
+            for place in np.argwhere(groups == own)
+        ]
+        words = f"all {len(places)} elements like {inputs[places[0][0]].name}{_index(places[0][1])}"
+        for number, place in places[:: max(len(places) // ELEMENTS, 1)][:ELEMENTS]:
+            arrays = list(base)
+            arrays[number] = np.array(base[number])
+            arrays[number][place] = changed[number][place]
+            alone = self._run(arrays)
+            if by_itself := self._first_moved(alone, own):
+                values = f"from {_text(base[number][place])} to {_text(arrays[number][place])}"
+                words, moved, after = f"{inputs[number].name}{_index(place)} {values}", by_itself, alone
+                break
+        output, place = moved
+        values = f"from {_text(self._before[output][place])} to {_text(after[output][place])}"
+        text = f"changing {words} moves {outputs[output].name}{_index(place)} {values}"
+        return _MovedOutput(int(self._relation.outputs[output][place]), own, text)
 
 
 def _is_plain(leaf: NamedArray) -> bool:
     return getattr(leaf.dtype, "kind", "V") in "biuf" or leaf.is_float
-
-
-def _run(program: TracedProgram, arrays: Sequence[Any]) -> list[NDArray[Any]]:
-    try:
-        return program.executed(arrays)
-    except Exception as error:
-        raise CouldNotRun(f"the program does not run here: {one_line(error)}") from error
-
-
-def _changed(program: TracedProgram, relation: Relation, base: Sequence[Any], own: int, attempt: int) -> list[Any]:
-    """Return inputs with other numbers in one group."""
-    arrays = list(base)
-    for number, groups in relation.inputs.items():
-        mine = groups == own
-        if mine.any():
-            array = np.array(base[number])
-            array[mine] = _other(array, mine, attempt, program.inputs[number].is_float)
-            arrays[number] = array
-    return arrays
 
 
 def _other(array: NDArray[Any], mine: NDArray[np.bool_], attempt: int, is_float: bool) -> Any:
@@ -286,61 +315,6 @@ def _other(array: NDArray[Any], mine: NDArray[np.bool_], attempt: int, is_float:
     low, high = int(array.min()), max(int(array.max()), int(array.min()) + 1)
     drawn = rng.integers(low, high, int(mine.sum()))
     return (drawn + (drawn >= array[mine])).astype(array.dtype)
-
-
-def _first_moved(
-    relation: Relation, before: Sequence[Any], after: Sequence[Any], own: int
-) -> tuple[int, tuple[int, ...]] | None:
-    """Return the first output, with the index of its element, that moved and must not."""
-    for number, groups in relation.outputs.items():
-        must_stay = (groups >= 0) & relation.forbidden[np.maximum(groups, 0), own]
-        moved = must_stay & ~_alike(before[number], after[number])
-        if moved.any():
-            return number, tuple(int(n) for n in np.argwhere(moved)[0])
-    return None
-
-
-def _alike(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray((first == second) | ((first != first) & (second != second)))
-
-
-def _smallest(
-    program: TracedProgram,
-    relation: Relation,
-    base: Sequence[Any],
-    changed: Sequence[Any],
-    before: Sequence[Any],
-    own: int,
-    moved: tuple[int, tuple[int, ...]],
-) -> _MovedOutput:
-    """Return a witness in which a single input element differs, where one alone moves an output; else the group."""
-    places = [
-        (number, tuple(int(n) for n in place))
-        for number, groups in relation.inputs.items()
-        for place in np.argwhere(groups == own)
-    ]
-    after = _run(program, changed)
-    words = f"all {len(places)} elements like {program.inputs[places[0][0]].name}{_index(places[0][1])}"
-    for number, place in places[:: max(len(places) // ELEMENTS, 1)][:ELEMENTS]:
-        arrays = list(base)
-        arrays[number] = np.array(base[number])
-        arrays[number][place] = changed[number][place]
-        alone = _run(program, arrays)
-        by_itself = _first_moved(relation, before, alone, own)
-        if by_itself is not None:
-            words = (
-                f"{program.inputs[number].name}{_index(place)} from {_text(base[number][place])} to "
-                f"{_text(arrays[number][place])}"
-            )
-            moved, after = by_itself, alone
-            break
-    output, place = moved
-    out = int(relation.outputs[output][place])
-    text = (
-        f"changing {words} moves {program.outputs[output].name}{_index(place)} from {_text(before[output][place])} to "
-        f"{_text(after[output][place])}"
-    )
-    return _MovedOutput(out, own, text)
 
 
 def _index(place: Sequence[int]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.properties.call import Call, NamedArray
+from samebits.properties.call import Call, NamedArray, TracedProgram
 from samebits.properties.index_text import IndexText
 from samebits.properties.outcome import PropertyOutcome
 from samebits.properties.reading import Groups, Reading, Relation, decide
@@ -18,6 +19,15 @@ from samebits.properties.reading import Groups, Reading, Relation, decide
 Names = str | Sequence[str]
 Grouping = Callable[[NamedArray], Groups | None]
 """The group of each element of an array; None where it has none of the places that are asked."""
+
+
+class _PulledBack(NamedTuple):
+    """The program of gradients of some floats: the groups of its cotangents, and which of these are zero."""
+
+    program: TracedProgram
+    floats: list[int]
+    cotangents: dict[int, Groups]
+    zeros: dict[int, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,9 +65,11 @@ class PlacesAsked:
         Raises:
             RequestError: no output has any.
         """
-        outputs, missing = _grouped(self.call.forward.outputs, self.of_output)
+        leaves = self.call.forward.outputs
+        groups = {number: self.of_output(leaf) for number, leaf in enumerate(leaves)}
+        outputs, missing = _present(groups), [leaves[number].name for number, each in groups.items() if each is None]
         if not outputs:
-            shapes = ", ".join(f"{leaf.name}{list(leaf.shape)}" for leaf in self.call.forward.outputs)
+            shapes = ", ".join(f"{leaf.name}{list(leaf.shape)}" for leaf in leaves)
             raise RequestError(f"no output has the places of {self.names} that {self.name} asks: {shapes}")
         inputs = _present({number: self.of_input(self.call.inputs[number]) for number in self.on})
         claim = f"an output {self.where} does not read {self.names} at {self.words}"
@@ -65,44 +77,44 @@ class PlacesAsked:
         relation = Relation(outputs, inputs, self.forbidden, claim, words)
         return decide(self.call.forward, relation, "forward"), missing
 
-    def gradient(self) -> Reading | None:
-        """Decide it of the gradients, which read cotangents where outputs read inputs; None where there are none."""
-        floats = [number for number in self.on if self.call.inputs[number].is_float]
+    def _pulled_back(self, numbers: Sequence[int]) -> _PulledBack | None:
+        """Return the gradients with respect to those of some inputs that are floats; None where there are none."""
+        floats = [number for number in numbers if self.call.inputs[number].is_float]
         if not floats or not any(leaf.is_float for leaf in self.call.forward.outputs):
             return None
         program, first = self.call.gradient(floats), len(self.call.inputs)
-        cotangents, others = _grouped(program.inputs[first:], self.of_output)
-        if not cotangents:
+        groups = {number: self.of_output(leaf) for number, leaf in enumerate(program.inputs) if number >= first}
+        shapes = {number: program.inputs[number].shape for number in groups}
+        zeros = {n: np.ones(shapes[n], bool) if each is None else each < 0 for n, each in groups.items()}
+        zeros = {number: each for number, each in zeros.items() if each.any()}
+        return _PulledBack(program, floats, _present(groups), zeros)
+
+    def gradient(self) -> Reading | None:
+        """Decide it of the gradients, which read cotangents where outputs read inputs; None where there are none."""
+        back = self._pulled_back(self.on)
+        if back is None or not back.cotangents:
             return None
-        zeros = {
-            first + number: np.ones(leaf.shape, bool)
-            for number, leaf in enumerate(program.inputs[first:])
-            if leaf.name in others
-        }
-        back = _present({place: self.of_input(self.call.inputs[number]) for place, number in enumerate(floats)})
+        outputs = _present({place: self.of_input(self.call.inputs[number]) for place, number in enumerate(back.floats)})
         claim = f"a gradient of {self.names} reads no cotangent of an output that must not read it"
         words = (lambda n: f"the gradient at {self.place(n)}"), (lambda n: f"the cotangent at {self.place(n)}")
-        shifted = {number + first: groups for number, groups in cotangents.items()}
-        return decide(program, Relation(back, shifted, self.forbidden.T, claim, words, zeros), "gradient")
+        relation = Relation(outputs, back.cotangents, self.forbidden.T, claim, words, back.zeros)
+        return decide(back.program, relation, "gradient")
 
     def gradient_at_asked(self) -> Reading | None:
         """Decide that no gradient of the outputs that are asked reads the inputs; None where there are none."""
         call = self.call
-        floats = [number for number, leaf in enumerate(call.inputs) if leaf.is_float and not leaf.exact]
-        if not floats or not any(leaf.is_float for leaf in call.forward.outputs):
+        back = self._pulled_back([number for number, leaf in enumerate(call.inputs) if not leaf.exact])
+        if back is None:
             return None
-        program, first = call.gradient(floats), len(call.inputs)
-        outputs, _ = _grouped(program.inputs[first:], self.of_output)
-        zeros = {first + number: groups < 0 for number, groups in outputs.items() if (groups < 0).any()}
         inputs = _present({number: self.of_input(call.inputs[number]) for number in self.on})
-        back = {
+        outputs = {
             place: np.where(inputs[number] < 0, 0, -1) if number in inputs else np.zeros(call.inputs[number].shape, int)
-            for place, number in enumerate(floats)
+            for place, number in enumerate(back.floats)
         }
         claim = f"a gradient of outputs {self.where} is finite and does not read {self.names} at {self.words}"
         words = (lambda n: "a gradient"), (lambda n: f"an input at {self.words}")
-        relation = Relation(back, inputs, self.forbidden, claim, words, zeros, finite=True)
-        return decide(program, relation, "gradient")
+        relation = Relation(outputs, inputs, self.forbidden, claim, words, back.zeros, finite=True)
+        return decide(back.program, relation, "gradient")
 
     def outcome(self, *, gradient: bool, at_asked: bool = False) -> PropertyOutcome:
         """Decide it forward, and of gradients where these are asked."""
@@ -221,12 +233,6 @@ def by_index(call: Call, of: IndexText, on: IndexText) -> Relation:
     claim = f"{of.text} does not read {on.text}"
     words = at_output, at_input
     return Relation({outputs[of.name]: groups}, {inputs[on.name]: own_groups}, forbidden, claim, words)
-
-
-def _grouped(leaves: Sequence[NamedArray], grouping: Grouping) -> tuple[dict[int, Groups], list[str]]:
-    """Return the groups of arrays by number, and the names of those that have none."""
-    groups = {number: grouping(leaf) for number, leaf in enumerate(leaves)}
-    return _present(groups), [leaves[number].name for number, each in groups.items() if each is None]
 
 
 def _present(groups: Mapping[int, Groups | None]) -> dict[int, Groups]:
