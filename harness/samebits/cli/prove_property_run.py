@@ -45,9 +45,9 @@ def prove_properties(chosen: ProveOptions, functions: CompareFunctionsOptions, r
     )
     rows = []
     with run.partial(INTERRUPTED):
-        built, assuming = MeshSpec.parse(mesh).abstract("auto"), not chosen.no_assumptions
+        built = MeshSpec.parse(mesh).abstract("auto")
         try:
-            rows = side_findings(pair, point, pair.reference, wanted, built, assuming=assuming)  # type: ignore[arg-type]
+            rows = side_findings(pair, point, pair.reference, wanted, built)  # type: ignore[arg-type]
         except DeclarationError as error:
             raise DeclarationError(in_options(str(error).partition(", case 'call', ")[2] or str(error))) from error
     again = shlex.join(["samebits", "prove", *words_of(chosen, ProveOptions, TwoFunctions, FunctionsOptions, Filters)])

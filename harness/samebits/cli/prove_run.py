@@ -53,7 +53,8 @@ def prove_pairs(chosen: ProveOptions, settings: EngineSettings, run: CommandRun)
     platform = chosen.platform or here.platform
     work = ProveWork(platform, assuming=assuming, all_sizes=chosen.all_sizes)
     if not chosen.all_sizes and any(item.pair.properties for item in loaded):
-        work = ProveWithProperties(platform, assuming=assuming)
+        gradients = any(point.direction == "gradient" for item in loaded for point in item.plan.points)
+        work = ProveWithProperties(platform, assuming=assuming, gradients=gradients)
     blocks = InOrder[Finding](prove_items(loaded, all_sizes=chosen.all_sizes), lambda item: item.pair, show)
     request: dict[str, object] = {"pairs": [*chosen.pairs], "platform": chosen.platform, "assuming": assuming}
     request |= {"all_sizes": chosen.all_sizes, **asdict(selected), "target": target}

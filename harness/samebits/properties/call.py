@@ -18,7 +18,8 @@ from samebits.programs.like import is_array
 from samebits.user_errors import one_line
 
 MASK = -1000.0
-"""A float argument all of whose numbers are 0, 1 or below this is a mask, which is meant as it was passed."""
+"""A float argument all of whose numbers are 0, 1 or below this is a mask, which is meant as it was passed; one that has
+a single 1 along its last axis is an encoding of other integers, but for the identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class Call(FlatCall):
         function: of any pytrees of arrays.
         args, keywords: what it is called with: arrays, or `jax.ShapeDtypeStruct`, from which values are drawn.
         exactly: the names of arguments whose floats are meant as passed.
+        options: by option of the property, the name of an argument that is meant as passed too.
 
     Raises:
         RequestError: there is no array among the arguments, or they do not fit.
@@ -134,11 +136,13 @@ class Call(FlatCall):
         args: Sequence[Any],
         keywords: Mapping[str, Any],
         exactly: str | Sequence[str] = (),
+        **options: str,
     ) -> None:
         super().__init__(function, args, keywords)
         if not self.arrays:
             raise RequestError(f"{self.name}{signature_text(function)}: no array among the arguments; give arrays")
         exact = self.selected("exactly=", exactly)
+        exact += tuple(number for option, name in options.items() for number in self.selected(option, name))
         named = zip(self.names, self.arrays, strict=True)
         self.inputs = tuple(_input(name, array, exact=n in exact) for n, (name, array) in enumerate(named))
 
@@ -304,7 +308,9 @@ def _input(name: str, value: Any, *, exact: bool) -> NamedArray:
 def _is_mask(value: Any) -> bool:
     numbers = np.asarray(value, np.float64)
     masked = numbers.size > 1 and bool(np.all((numbers == 0) | (numbers == 1) | (numbers <= MASK)))
-    return masked and bool(np.ptp(numbers.clip(MASK)))
+    ones = numbers.ndim > 1 and bool(np.all((numbers == 1).sum(-1) == 1)) and not (numbers < 0).any()
+    one_hot = ones and not np.array_equal(numbers, np.broadcast_to(np.eye(*numbers.shape[-2:]), numbers.shape))
+    return masked and bool(np.ptp(numbers.clip(MASK))) and not one_hot
 
 
 def _normal(rng: np.random.Generator, leaf: NamedArray) -> Any:

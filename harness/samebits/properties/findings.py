@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from samebits.check.prove_points import PointProver, unassuming
+from samebits.check.prove_points import PointProver
 from samebits.engine.prove_work import ProveWork
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.host.isolation import note
@@ -17,6 +17,7 @@ from samebits.programs.like import is_array
 from samebits.programs.program_cache import CompileSetup
 from samebits.programs.side_call import side_call
 from samebits.properties import named
+from samebits.properties.outcome import read_matrix
 from samebits.properties.reading import Reading
 from samebits.schema.assumption import Assumption
 from samebits.schema.contract import DIFFERENTIATED
@@ -35,11 +36,12 @@ GIVEN = " as given"
 class ProveWithProperties(ProveWork):
     """Proves points of pairs, and decides at each what its declaration asks of the side.
 
-    Both directions are decided at the point that comes first.
+    Both directions are decided at the point that comes first; without `gradients` forward alone.
     """
 
-    def __init__(self, platform: str, *, assuming: bool = True) -> None:
+    def __init__(self, platform: str, *, assuming: bool = True, gradients: bool = True) -> None:
         super().__init__(platform, assuming=assuming)
+        self._gradients = gradients
         self._known: dict[tuple[PointProver, Point], list[Finding]] | None = None
 
     def results(self, prover: PointProver, point: Point) -> list[Finding]:
@@ -61,16 +63,24 @@ class ProveWithProperties(ProveWork):
             except CouldNotRun:  # said of its leaves
                 return leaves
             function = prover.sides.functions[point.variant]
-            decided[key] = side_findings(pair, point, function, wanted, built, assuming=self.assuming)
+            decided[key] = side_findings(pair, point, function, wanted, built, gradients=self._gradients)
         again = leaves[0].replay if leaves else ""
         rows = [each for each in decided[key] if each.place.direction == point.direction]
         return [*leaves, *(replace(each, replay=again) for each in rows)]
 
 
 def side_findings(
-    pair: Pair, point: Point, function: Callable[..., Any], wanted: Sequence[Property], built: Any, *, assuming: bool
+    pair: Pair,
+    point: Point,
+    function: Callable[..., Any],
+    wanted: Sequence[Property],
+    built: Any,
+    *,
+    gradients: bool = True,
 ) -> list[Finding]:
     """Decide properties of one side at a point, forward and gradient; `built` is the mesh, which may be abstract.
+
+    What a proof is conditional on is a part of the property, and not one of the assumptions that can be rejected.
 
     Raises:
         DeclarationError: a property does not fit the arguments or outputs.
@@ -98,10 +108,10 @@ def side_findings(
     with CompileSetup(mesh=built).active():
         for each in wanted:
             try:
-                rows += _decided(each, side, values, at(pair.name, point), gradients=pair.gradients)
+                rows += _decided(each, side, values, at(pair.name, point), gradients=pair.gradients and gradients)
             except RequestError as error:
                 raise DeclarationError(f"pair '{pair.name}', case '{case.id}', property {each}: {error}") from None
-    return rows if assuming else [unassuming(each) for each in rows]
+    return rows
 
 
 def _decided(
@@ -142,6 +152,7 @@ def _finding(place: Place, wanted: Property, reading: Reading) -> Finding:
             routing=tuple(name for names in routing for name in names.split(", ")),
             assumptions=tuple(Assumption("values", text, "other inputs are not so") for text in others),
             refutation=f"{reading.witness}{by}" if refuted else None,
+            reads=read_matrix(reading),
         ),
         seconds=round(reading.seconds, 4),
     )

@@ -29,7 +29,7 @@ def independent(
     Args:
         function: of any pytrees of arrays.
         args: what it is called with: arrays of any shape and dtype, or `jax.ShapeDtypeStruct`. Integers, booleans and
-            float masks (of 0, 1 and numbers below -1000) are meant as passed, all other numbers are not.
+            float masks (of 0, 1 and numbers below -1000, not one-hot) are meant as passed, all other numbers are not.
         keywords: more of what it is called with.
         of: output elements, such as `out[:, t]` or `out['logits'][b, t]`; a bare name as an index takes all its values.
         on: input elements that these must not depend on, such as `tokens[:, t+1:]`.
@@ -196,7 +196,7 @@ def packed(
         RequestError: the segment ids are not there, or hold one segment only.
         CouldNotRun: as for `causal`.
     """
-    call = Call(function, args, keywords, exactly)
+    call = Call(function, args, keywords, exactly, segment_ids=segment_ids)
     ids = _integers(call, "segment_ids", segment_ids)
     if ids.ndim != 2 or all(len(np.unique(row)) < 2 for row in ids):
         raise RequestError(
@@ -243,7 +243,7 @@ def padding(
         RequestError: the mask is not there, or masks nothing.
         CouldNotRun: as for `causal`.
     """
-    call = Call(function, args, keywords, exactly)
+    call = Call(function, args, keywords, exactly, mask=mask)
     valid = _integers(call, "mask", mask) != 0
     if valid.all() or not valid.any():
         raise RequestError(f"{mask} has {'no' if valid.all() else 'only'} padded places; pass one with both")

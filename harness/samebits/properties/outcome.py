@@ -5,10 +5,15 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
+
+import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.properties.reading import Reading, Verdict
+from samebits.report.read_matrix import matrix_svg
+from samebits.schema.picture import MAY, MUST_NOT, NOT_READ, ReadMatrix
 
 WIDEST = 128
 """Rows and columns of the picture of a dependence matrix."""
@@ -125,30 +130,17 @@ def _lines(reading: Reading) -> Iterator[str]:
         yield f"    where {condition}"
 
 
+def read_matrix(reading: Reading) -> ReadMatrix | None:
+    """Return what is read as a record of a document; None where it is not known, or too large."""
+    reads, forbidden = reading.reads, reading.forbidden
+    if reads is None or forbidden is None or not reads.size or max(reads.shape) > WIDEST:
+        return None
+    kinds = np.where(reads, np.where(forbidden, MUST_NOT, MAY), NOT_READ)
+    lines = (" ".join(f"{kind}{len([*run])}" for kind, run in groupby(row)) for row in kinds.tolist())
+    return ReadMatrix(cells="\n".join(lines), place=reading.place or None)
+
+
 def picture(reading: Reading) -> str:
     """Return the matrix of what is read as an SVG: rows outputs, columns inputs; what must not be read is red."""
-    reads, forbidden = reading.reads, reading.forbidden
-    if reads is None or forbidden is None or max(reads.shape) > WIDEST:
-        return ""
-    size = max(2, 256 // max(reads.shape))
-    rows, columns = reads.shape
-    cells = [
-        f'<rect x="{column * size}" y="{row * size}" width="{size}" height="{size}" '
-        f'fill="{"#c62828" if forbidden[row, column] else "#1565c0"}">'
-        f"<title>{html.escape(_cell(reading, row, column))}</title></rect>"
-        for row in range(rows)
-        for column in range(columns)
-        if reads[row, column]
-    ]
-    width, height = columns * size, rows * size
-    frame = f'<rect width="{width}" height="{height}" fill="none" stroke="#9e9e9e"/>'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
-        f'aria-label="what each output reads, {html.escape(reading.direction)}">{"".join(cells)}{frame}</svg>'
-    )
-
-
-def _cell(reading: Reading, row: int, column: int) -> str:
-    assert reading.forbidden is not None
-    by = f", by {reading.place}" if reading.forbidden[row, column] and reading.place else ""
-    return f"output group {row} reads input group {column}{by}"
+    matrix = read_matrix(reading)
+    return "" if matrix is None else matrix_svg(matrix, f"what each output reads, {reading.direction}")

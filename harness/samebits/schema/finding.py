@@ -12,7 +12,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.contract import leaf_words
 from samebits.schema.difference import Difference, Witness
 from samebits.schema.line_difference import NamedLines
-from samebits.schema.picture import MagnitudeRow, Picture
+from samebits.schema.picture import MagnitudeRow, Picture, ReadMatrix
 from samebits.schema.point import Point
 from samebits.schema.result import VERDICTS, Problem, ShakenLeaf, Summary, Verdict, code_of
 from samebits.schema.shown import Shown
@@ -184,6 +184,7 @@ class Proof:
         family: of a proof for all sizes, which these are.
         alone: `proved` without an execution of this very point: of each variant and direction the check executes
             some points with every case, dtype, mesh and mode among them, and with `--full` all.
+        reads: of `dependence`, what each output reads; None where it is too large to be drawn.
         not_interpreted: why the verdict rests on execution alone: the primitive without a rule and its line, or what
             else could not be interpreted; None where the programs were.
     """
@@ -205,6 +206,7 @@ class Proof:
     sizes: Sizes | None = None
     family: SizesShown | None = None
     alone: bool = False
+    reads: ReadMatrix | None = None
     not_interpreted: str | None = None
 
 

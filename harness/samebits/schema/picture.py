@@ -70,6 +70,23 @@ class Picture:
     window: Window | None = None
 
 
+NOT_READ, MAY, MUST_NOT = ".", "o", "x"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadMatrix:
+    """Which groups of inputs each group of outputs may read, such as positions.
+
+    Args:
+        cells: a line for each group of outputs, with the groups of inputs as runs: `o3 x1 .4` is three that are read,
+            one that is read and must not be, and four that are not read.
+        place: the equation by which what must not be read gets in, with its line; None where nothing does.
+    """
+
+    cells: str
+    place: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MagnitudeRow:
     """The errors of both sides at one magnitude of the inputs, relative to each element; the largest of a leaf.

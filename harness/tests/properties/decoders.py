@@ -76,13 +76,20 @@ class Decoder:
         slots: how many the cache has.
         pages: whether they lie in pages, in another order than the positions.
         pads: how many tokens of padding begin each row.
+        int8: whether keys and values are kept as int8 with a scale for each token and head.
         fault: what is planted, or nothing.
     """
 
     def __init__(
-        self, window: int = LENGTH, slots: int = 6, pages: bool = False, pads: tuple[int, ...] = (0, 0), fault: str = ""
+        self,
+        window: int = LENGTH,
+        slots: int = 6,
+        pages: bool = False,
+        pads: tuple[int, ...] = (0, 0),
+        fault: str = "",
+        int8: bool = False,
     ) -> None:
-        self.window, self.slots, self.fault = window, slots, fault
+        self.window, self.slots, self.fault, self.int8 = window, slots, fault, int8
         self.pads = np.asarray(pads)
         self.table = np.array([[4, 1, 3], [0, 5, 2]]) if pages else None
 
@@ -99,19 +106,30 @@ class Decoder:
     def empty(self, batch: int) -> Cache:
         shape = (6, PAGE, SHARED, DEPTH) if self.table is not None else (batch, self.slots, SHARED, DEPTH)
         at = jnp.full((self.slots,), -1)
+        if self.int8:
+            scales = {"k_scale": jnp.zeros((*shape[:-1], 1)), "v_scale": jnp.zeros((*shape[:-1], 1))}
+            return {"k": jnp.zeros(shape, jnp.int8), "v": jnp.zeros(shape, jnp.int8), **scales, "at": at}
         return {"k": jnp.zeros(shape), "v": jnp.zeros(shape), "at": at}
 
     def written(self, cache: Cache, k: Any, v: Any, place: Any, *, wrong: bool = False) -> Cache:
         """Write the keys and values of one position."""
         slot = place % self.slots
+        written = {"k": k, "v": v}
+        if self.int8:
+            scales = {name: jnp.abs(x).max(-1, keepdims=True) / 127 for name, x in written.items()}
+            written = {name: jnp.round(x / scales[name]).astype(jnp.int8) for name, x in written.items()}
+            if self.fault != "scale not written" or isinstance(place, int):  # of the prefill
+                written |= {f"{name}_scale": scale for name, scale in scales.items()}
         if self.table is not None:
             page = jnp.asarray(self.table)[:, (slot + wrong) // PAGE % 3]
-            stored = {name: cache[name].at[page, slot % PAGE].set(x) for name, x in (("k", k), ("v", v))}
+            stored = {name: cache[name].at[page, slot % PAGE].set(x) for name, x in written.items()}
         else:
-            stored = {name: cache[name].at[:, slot].set(x) for name, x in (("k", k), ("v", v))}
+            stored = {name: cache[name].at[:, slot].set(x) for name, x in written.items()}
         return {**cache, **stored, "at": cache["at"].at[slot].set(place)}
 
     def read(self, cache: Cache) -> tuple[Any, Any]:
+        if self.int8:
+            return cache["k"] * cache["k_scale"], cache["v"] * cache["v_scale"]
         if self.table is None:
             return cache["k"], cache["v"]
         k, v = (cache[name][self.table].reshape(2, self.slots, SHARED, DEPTH) for name in ("k", "v"))

@@ -12,7 +12,7 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.functions.result import Comparing
 from samebits.properties import decoding as module
 from samebits.properties.decoding import decoding
-from tests.properties.decoders import FAULTS, HONEST, LENGTH, PADS, TOKENS, Decoder, parameters
+from tests.properties.decoders import FAULTS, HONEST, LENGTH, PADS, TOKENS, Decoder, forward, parameters
 
 PARAMS = parameters()
 BEHIND_PADDING = np.arange(LENGTH) >= np.array(PADS)[:, None]
@@ -62,6 +62,18 @@ def test_an_honest_decoder_has_the_same_formulas(kind: str) -> None:
     result = decoding(decoder.prefill, decoder.decode, forward, TOKENS, **options(kind))
     result.raise_for_status()
     assert result.ok and "the same formulas" in str(result) and "step by step: " in str(result)
+
+
+@pytest.mark.parametrize(("fault", "place"), [("", 0), ("scale not written", 2), ("position off by one", 2)])
+def test_a_cache_of_int8_is_held_against_a_tolerance(fault: str, place: int) -> None:
+    decoder = Decoder(int8=True, fault=fault)
+    asked = (decoder.prefill, decoder.decode, forward, TOKENS)
+    result = decoding(*asked, params=PARAMS, prefixes=(2,), tolerance=0.02)
+    assert [each.position for each in result.first] == ([place] if fault else [])
+    assert result.ok != bool(fault) and "within 0.02 of the largest logit" in str(result)
+    if not fault:
+        with pytest.raises(AssertionError, match="not the function of the full forward pass, executed"):
+            samebits.assert_decodes(*asked, params=PARAMS, prefixes=(2,))
 
 
 TABLE = np.arange(20, dtype=np.float32).reshape(5, 4) - 9

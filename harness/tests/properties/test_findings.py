@@ -1,6 +1,7 @@
 """Properties in a declaration: `samebits prove` decides them of each side, and a leak fails the pair."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,18 @@ def test_a_declared_property_is_proved_of_each_side(tmp_path: Path) -> None:
 
 
 def test_a_declared_property_that_leaks_fails_the_pair(tmp_path: Path) -> None:
-    ended = declared(tmp_path, "ahead", "scaled_ahead", "Property('causal', variant='scaled_ahead')", *WORKERS)
+    page = tmp_path / "d.html"
+    words = (*WORKERS, "--html", page)
+    ended = declared(tmp_path, "ahead", "scaled_ahead", "Property('causal', variant='scaled_ahead')", *words)
     assert ended.code == 1
     assert "scaled_ahead, causal: REFUTED" in ended.out and "changing x[0, 1, 0] from " in ended.out
     assert "ahead, out: REFUTED" not in ended.out and "  ahead, causal" not in ended.out
+    matrices = re.findall(r'<svg[^>]*class="reads-matrix".*?</svg>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(matrices) == 2 and 'aria-label="what each output reads, forward"' in matrices[0]
+    clicked = (
+        r'<g tabindex="0">.*<text y="\d+">output group 0 reads input group 1, which it must not, by add\(.*sides_of_mix'
+    )
+    assert re.search(clicked, matrices[0])
 
 
 def test_a_declared_property_that_does_not_fit_is_a_mistake(tmp_path: Path) -> None:

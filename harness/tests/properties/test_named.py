@@ -101,8 +101,16 @@ def test_a_witness_is_one_element_and_the_equation_has_its_line() -> None:
     assert reading.place.startswith("add(float32[2, 6, 4], float32[2, 6, 4]) at ")
     assert "test_named.py:" in reading.place
     assert "it gets in by add" in repr(result)
-    assert picture(reading).count("#c62828") == 5  # each place but the last reads the next
+    assert cells(picture(reading), "#c62828") == 5  # each place but the last reads the next
+    assert "output group 0 reads input group 1, which it must not, by add(" in picture(reading)
     assert result.document()["verdict"] == "refuted"
+
+
+def cells(svg: str, colour: str) -> int:
+    """Count the cells of a colour."""
+    columns = int(svg.split(' width="', 1)[1].split('"')[0]) // 6
+    widths = re.findall(rf'width="(\d+)" height="{columns}" fill="{colour}"', svg)
+    return sum(map(int, widths)) // columns
 
 
 def test_tokens_are_changed_as_integers() -> None:
@@ -205,6 +213,18 @@ def test_masks_are_as_passed_and_other_floats_are_not() -> None:
     assert mixed.verdict == "undecided"
     assert "position 0" in mixed.readings[0].reason
     assert samebits.causal(lambda x, w: jnp.einsum("ts,bsd->btd", w, x), X, weights, exactly="w").ok
+
+
+def test_one_hot_floats_are_not_masks() -> None:
+    one_hot = np.eye(5, dtype=np.float32)[TOKENS % 5]
+    table = np.random.default_rng(0).random((5, 4)).astype(np.float32)
+    assert samebits.causal(lambda x, table: (x @ table).cumsum(1), one_hot, table, on="x").ok
+    result = samebits.causal(lambda y, x: y + (x[..., :4] * x[..., 1:]).sum(1, keepdims=True), X, one_hot)
+    assert result.verdict == "refuted"  # which is zero for all that is one-hot
+    mask = np.eye(6, dtype=np.float32)
+    assert samebits.causal(lambda x, mask: mask @ x, X, mask).ok
+    first = (np.arange(6) < 1) * np.ones((2, 1), np.float32)
+    assert samebits.padding(pooled, X, first).ok
 
 
 def test_what_cannot_be_followed_is_undecided_by_name() -> None:

@@ -7,9 +7,10 @@ choose, the exponential of what a mask made very negative. Each cut holds under 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,20 +23,13 @@ from samebits.interpret.dependence import elementwise
 from samebits.interpret.dependence.elementwise import FINITE, MASKS, NONZERO
 from samebits.interpret.dependence.products import product
 from samebits.interpret.dependence.sets import Numbers, SetTable
-from samebits.interpret.dependence.value import Dependent, broadcast, chosen, of_number, opened, settled
+from samebits.interpret.dependence.value import Dependent, broadcast, chosen, of_number, opened, settled, together
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.sorting import ORDERED
 
-_FOLDS = {
-    "reduce_and": "and",
-    "reduce_max": "max",
-    "reduce_min": "min",
-    "reduce_or": "or",
-    "reduce_prod": "mul",
-    "reduce_sum": "add",
-    "reduce_xor": "xor",
-}
+_FOLDS = {f"reduce_{name}": name for name in ("and", "max", "min", "or", "xor")}
+_FOLDS |= {"reduce_prod": "mul", "reduce_sum": "add"}
 _RUNNING = {"cummax": "max", "cummin": "min", "cumprod": "mul", "cumsum": "add"}
 _WINDOWS = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter", "scatter-add", "select_n")
 _MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "random_gamma", "scatter-add", *MATRICES))
@@ -105,13 +99,7 @@ class DependenceDomain:
     def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Dependent | Array:
         """Move sets with their elements."""
         parts = [self.value(value, kind) for value in values]
-        return settled(
-            Dependent(
-                owned(move([part.sets for part in parts])),
-                owned(move([part.states for part in parts])),
-                owned(move([part.numbers for part in parts])),
-            )
-        )
+        return settled(together(lambda arrays: owned(move(arrays)), parts))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Only known numbers have an order."""
@@ -140,12 +128,9 @@ class DependenceDomain:
         parts = [self.value(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
         outputs = self._rule(step)(step, parts)
         if self._cut is not None and self.equations <= self._cut.until:
-            outputs = [self._without(output, self._cut) for output in outputs]
+            group, beside = self._cut.group, self._cut.beside
+            outputs = [replace(each, sets=self.table.without(each.sets, group, beside)) for each in outputs]
         return [settled(output) for output in outputs]
-
-    def _without(self, value: Dependent, cut: Cut) -> Dependent:
-        sets = self.table.without(value.sets, cut.group, cut.beside)
-        return Dependent(sets, value.states, value.numbers)
 
     def either(self, step: Step, which: Any, outcomes: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the outputs of branches one of which a predicate chooses that is not known."""
@@ -203,7 +188,7 @@ class DependenceDomain:
         while value.shape[0] > 1:
             half = value.shape[0] // 2
             both = self._pair(step, operation, value.part(slice(half)), value.part(slice(half, 2 * half)))
-            value = both if value.shape[0] % 2 == 0 else _joined(both, value.part(slice(-1, None)))
+            value = both if value.shape[0] % 2 == 0 else together(np.concatenate, [both, value.part(slice(-1, None))])
         if not value.shape[0]:
             raise NotCovered(f"{step} reduces nothing")
         return value.part(0)
@@ -220,7 +205,7 @@ class DependenceDomain:
         reach = 1
         while reach < value.shape[0]:
             later = self._pair(step, operation, value.part(slice(reach, None)), value.part(slice(-reach)))
-            value = _joined(value.part(slice(reach)), later)
+            value = together(np.concatenate, [value.part(slice(reach)), later])
             reach *= 2
         value = value.part(slice(None, None, -1)) if back else value
         return [value.each(lambda array: np.moveaxis(array, 0, axis))]
@@ -235,8 +220,7 @@ class DependenceDomain:
         outputs = []
         for number, kind in enumerate(step.outputs):
             sets = self._anywhere(values[number].sets, [axis]) if step.name == "sort" else by[0]
-            for other in by:
-                sets = self.table.union(sets, other)
+            sets = functools.reduce(self.table.union, by, sets)
             shape = kind.shape if step.name in ("sort", "top_k") else (*kind.shape[:axis], 1, *kind.shape[axis:])
             outputs.append(opened(np.broadcast_to(sets, shape).reshape(kind.shape), kind))
         return outputs
@@ -246,18 +230,14 @@ class DependenceDomain:
         batch = values[0].shape[:-2]
         if any(value.shape[: len(batch)] != batch for value in values):
             return self._everything(step, values)
-        sets = np.zeros(batch, np.int32)
-        for value in values:
-            sets = self.table.union(sets, self.table.of_axes(value.sets, range(len(batch), value.sets.ndim)))
+        return self._everything(step, values, batch)
+
+    def _everything(self, step: Step, values: list[Dependent], batch: tuple[int, ...] = ()) -> list[Dependent]:
+        """What may depend on all elements of all operands, of the same number of a batch."""
+        each = [self.table.of_axes(value.sets, range(len(batch), value.sets.ndim)) for value in values]
+        sets = functools.reduce(self.table.union, each)
         spread = [sets.reshape(batch + (1,) * (len(kind.shape) - len(batch))) for kind in step.outputs]
         return [opened(np.broadcast_to(s, kind.shape), kind) for s, kind in zip(spread, step.outputs, strict=True)]
-
-    def _everything(self, step: Step, values: list[Dependent]) -> list[Dependent]:
-        """What may depend on all elements of all operands."""
-        sets = np.zeros((), np.int32)
-        for value in values:
-            sets = self.table.union(sets, self.table.of_axes(value.sets, range(value.sets.ndim)))
-        return [opened(np.broadcast_to(sets, kind.shape), kind) for kind in step.outputs]
 
     # -- movement to places that are not known
 
@@ -273,10 +253,7 @@ class DependenceDomain:
         shape = _with_ones(by.shape, numbers.offset_dims)
         known = np.broadcast_to(indices.known().all(-1).reshape(shape), step.output.shape)
         anywhere = self._spread(operand, _unknown(indices, numbers.start_index_map))
-        inexact, exact = (
-            Dependent(*(move([getattr(part, name), getattr(fill, name)]) for name in Dependent.__slots__))
-            for part in (anywhere, operand)
-        )
+        inexact, exact = (together(move, [part, fill]) for part in (anywhere, operand))
         sets = self.table.union(inexact.sets, np.broadcast_to(by.reshape(shape), step.output.shape))
         return [chosen(known, exact, opened(sets, step.output))]
 
@@ -349,12 +326,6 @@ class DependenceDomain:
         for axis in axes:
             sets = np.expand_dims(self.table.of_axis(sets, axis), axis)
         return sets
-
-
-def _joined(first: Dependent, second: Dependent) -> Dependent:
-    return Dependent(
-        *(np.concatenate([getattr(value, name) for value in (first, second)]) for name in Dependent.__slots__)
-    )
 
 
 def _unknown(indices: Dependent, axes: Sequence[int]) -> list[int]:

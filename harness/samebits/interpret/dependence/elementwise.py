@@ -6,6 +6,7 @@ on all their operands; those here do not always.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -13,17 +14,7 @@ import numpy as np
 
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.dependence.sets import SetTable
-from samebits.interpret.dependence.value import (
-    FILLER,
-    HIGH,
-    KNOWN,
-    LARGE,
-    LOW,
-    OPEN,
-    Dependent,
-    chosen,
-    number_dtype,
-)
+from samebits.interpret.dependence.value import FILLER, HIGH, KNOWN, LARGE, LOW, OPEN, Dependent, chosen, opened
 from samebits.interpret.equation import Array, Step, Type
 
 FINITE = "all numbers are finite"
@@ -51,36 +42,23 @@ def elementwise(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -
 
 def plain(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
     """Return a result that depends on all operands, and is known where all of them are."""
-    sets = values[0].sets
-    for value in values[1:]:
-        sets = domain.table.union(sets, value.sets)
+    sets = functools.reduce(domain.table.union, [value.sets for value in values])
     known = np.logical_and.reduce([value.known() for value in values])
     kind = step.output
     if not known.any():
-        return _with_states(sets, np.zeros(sets.shape, np.int8), kind)
+        return opened(sets, Type(sets.shape, kind.dtype))
     kinds = tuple(Type(sets.shape, own.dtype) for own in step.inputs)
     inner = step.like(step.name, kinds, [Type(sets.shape, kind.dtype)], **step.params)
     (numbers,) = evaluate(inner, [value.numbers for value in values])
     return Dependent(sets, np.where(known, np.int8(KNOWN), np.int8(OPEN)), np.where(known, numbers, FILLER))
 
 
-def _with_states(sets: Array, states: Array, kind: Type) -> Dependent:
-    return Dependent(sets, states, np.broadcast_to(number_dtype(kind).type(FILLER), sets.shape))
-
-
-def _number(like: Dependent, number: float) -> Dependent:
-    """Return a known number everywhere."""
-    shape = like.shape
-    return Dependent(
-        np.broadcast_to(np.int32(0), shape),
-        np.broadcast_to(np.int8(KNOWN), shape),
-        np.broadcast_to(like.numbers.dtype.type(number), shape),
-    )
-
-
-def _cut(result: Dependent, where: Array, number: float) -> Dependent:
+def _cut(result: Dependent, where: Array, numbers: Array | float) -> Dependent:
     """Return a result that is a known number at some places."""
-    return chosen(where, _number(result, number), result) if where.any() else result
+    if not where.any():
+        return result
+    known = np.broadcast_to(np.asarray(numbers, result.numbers.dtype), result.shape)
+    return chosen(where, Dependent(np.zeros_like(result.sets), np.full_like(result.states, KNOWN), known), result)
 
 
 def _is_open(value: Dependent) -> Array:
@@ -165,17 +143,7 @@ def _added(domain: NotingDomain, result: Dependent, x: Dependent, y: Dependent) 
     infinite = masked & np.isinf(numbers)
     if infinite.any():
         domain.assume(FINITE)
-        result = chosen(infinite, _with_numbers(result, numbers), result)
-    return _large(result, masked & ~infinite, numbers)
-
-
-def _with_numbers(like: Dependent, numbers: Array) -> Dependent:
-    shape = like.shape
-    return Dependent(
-        np.broadcast_to(np.int32(0), shape),
-        np.broadcast_to(np.int8(KNOWN), shape),
-        np.asarray(numbers, like.numbers.dtype),
-    )
+    return _large(_cut(result, infinite, numbers), masked & ~infinite, numbers)
 
 
 def larger(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dependent:
@@ -275,7 +243,7 @@ def _compared(decide: Callable[[Array, Array], Array], alike: bool) -> Rule:
             domain.assume(MASKS, float(large.min()))
         else:
             domain.assume(FINITE)
-        return chosen(apart, _with_numbers(result, decide(sizes, others)), result)
+        return _cut(result, apart, decide(sizes, others))
 
     return rule
 
@@ -295,9 +263,7 @@ def select(domain: NotingDomain, step: Step, values: Sequence[Dependent]) -> Dep
         result = chosen(which.known() & (which.numbers == number), case, result)
     if which.known().all():
         return result
-    sets = which.sets
-    for case in cases:
-        sets = domain.table.union(sets, case.sets)
+    sets = functools.reduce(domain.table.union, [case.sets for case in cases], which.sets)
     same = np.logical_and.reduce([case.known() & (case.numbers == cases[0].numbers) for case in cases])
     undecided = Dependent(
         np.where(same, 0, sets),

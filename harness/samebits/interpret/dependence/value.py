@@ -96,13 +96,14 @@ def number_dtype(kind: Type) -> np.dtype[Any]:
     return np.dtype(np.float64) if kind.is_float else kind.dtype
 
 
+def together(change: Callable[[list[Array]], Array], values: Sequence[Dependent]) -> Dependent:
+    """Return values put together, each of their arrays by the same function."""
+    return Dependent(*(change([getattr(value, name) for value in values]) for name in Dependent.__slots__))
+
+
 def chosen(where: Array, first: Dependent, second: Dependent) -> Dependent:
     """Return the first value's elements where a mask is true, and the second's elsewhere."""
-    return Dependent(
-        np.where(where, first.sets, second.sets),
-        np.where(where, first.states, second.states),
-        np.where(where, first.numbers, second.numbers),
-    )
+    return together(lambda arrays: np.where(where, *arrays), [first, second])
 
 
 def broadcast(values: Sequence[Dependent], shape: tuple[int, ...]) -> list[Dependent]:

@@ -165,17 +165,9 @@ def _with_gradient(x: Array, w: Array, segment_ids: Array) -> Array:
 
 PACKED: tuple[Specimen, ...] = (
     *packed(
-        "document_start",
-        leak=partial(from_start, early=1),
-        honest=partial(from_start, early=0),
-        arguments=PROJECTED,
+        "document_start", leak=partial(from_start, early=1), honest=partial(from_start, early=0), arguments=PROJECTED
     ),
-    *packed(
-        "mask_after_softmax",
-        leak=partial(after_softmax, renormalise=False),
-        honest=masked,
-        arguments=PROJECTED,
-    ),
+    *packed("mask_after_softmax", leak=partial(after_softmax, renormalise=False), honest=masked, arguments=PROJECTED),
     *packed(
         "renormalised_mask",
         leak=partial(after_softmax, renormalise=True),
@@ -222,10 +214,7 @@ PACKED: tuple[Specimen, ...] = (
         gradient=True,
     ),
     *packed(
-        "sum_of_row",
-        leak=partial(cumulative, how="row"),
-        honest=partial(cumulative, how="masked"),
-        arguments=ALONE,
+        "sum_of_row", leak=partial(cumulative, how="row"), honest=partial(cumulative, how="masked"), arguments=ALONE
     ),
     *packed(
         "difference_of_sums",
@@ -246,11 +235,5 @@ PACKED: tuple[Specimen, ...] = (
         arguments=arrays(tokens=TOKENS, table=(VOCABULARY, WIDTH), segment_ids=SEGMENTS),
         on=("tokens",),
     ),
-    *packed(
-        "backward_of_documents",
-        leak=_with_gradient,
-        honest=masked,
-        arguments=PROJECTED,
-        gradient=True,
-    ),
+    *packed("backward_of_documents", leak=_with_gradient, honest=masked, arguments=PROJECTED, gradient=True),
 )

@@ -116,12 +116,7 @@ def _linear(*, bias: bool) -> Any:
 
 
 WINDOW: tuple[Specimen, ...] = (
-    *window(
-        "sliding_off_by_one",
-        leak=partial(sliding, size=5),
-        honest=partial(sliding, size=4),
-        arguments=PROJECTED,
-    ),
+    *window("sliding_off_by_one", leak=partial(sliding, size=5), honest=partial(sliding, size=4), arguments=PROJECTED),
     *window(
         "library_window",
         leak=partial(library, local_window_size=(4, 0)),
@@ -135,12 +130,7 @@ WINDOW: tuple[Specimen, ...] = (
         arguments=PROJECTED,
         gradient=True,
     ),
-    *window(
-        "ring_buffer",
-        leak=partial(ring_buffer, size=5),
-        honest=partial(ring_buffer, size=4),
-        arguments=PROJECTED,
-    ),
+    *window("ring_buffer", leak=partial(ring_buffer, size=5), honest=partial(ring_buffer, size=4), arguments=PROJECTED),
     *window(
         "dilated_taps",
         leak=partial(convolution, padding=(4, 0), dilation=2),
@@ -156,41 +146,18 @@ WINDOW: tuple[Specimen, ...] = (
 )
 
 GRADIENTS: tuple[Specimen, ...] = (
-    *stops(
-        "teacher",
-        leak=partial(distilled, stop=False),
-        honest=partial(distilled, stop=True),
-        arguments=TWO,
-    ),
-    *stops(
-        "codebook",
-        leak=partial(codebook, stop=False),
-        honest=partial(codebook, stop=True),
-        arguments=LAYER,
-    ),
-    *stops(
-        "hard_router",
-        leak=partial(selected, weighed=True),
-        honest=partial(selected, weighed=False),
-        arguments=TWO,
-    ),
+    *stops("teacher", leak=partial(distilled, stop=False), honest=partial(distilled, stop=True), arguments=TWO),
+    *stops("codebook", leak=partial(codebook, stop=False), honest=partial(codebook, stop=True), arguments=LAYER),
+    *stops("hard_router", leak=partial(selected, weighed=True), honest=partial(selected, weighed=False), arguments=TWO),
     *stops(
         "tied_head",
         leak=partial(tied, head=True),
         honest=partial(tied, head=False),
         arguments=arrays(tokens=TOKENS, w=(VOCABULARY, WIDTH)),
     ),
-    *stops(
-        "adapter",
-        leak=partial(adapter, frozen=False),
-        honest=partial(adapter, frozen=True),
-        arguments=TWO,
-    ),
+    *stops("adapter", leak=partial(adapter, frozen=False), honest=partial(adapter, frozen=True), arguments=TWO),
     *reaches(
-        "detached_branch",
-        leak=partial(detached, branch=True),
-        honest=partial(detached, branch=False),
-        arguments=LAYER,
+        "detached_branch", leak=partial(detached, branch=True), honest=partial(detached, branch=False), arguments=LAYER
     ),
     *reaches(
         "router_without_gate",
@@ -198,17 +165,9 @@ GRADIENTS: tuple[Specimen, ...] = (
         honest=partial(selected, weighed=True),
         arguments=TWO,
     ),
+    *reaches("rounding", leak=partial(rounded, through=False), honest=partial(rounded, through=True), arguments=LAYER),
     *reaches(
-        "rounding",
-        leak=partial(rounded, through=False),
-        honest=partial(rounded, through=True),
-        arguments=LAYER,
-    ),
-    *reaches(
-        "integer_gate",
-        leak=partial(cast, dtype=jnp.int32),
-        honest=partial(cast, dtype=jnp.bfloat16),
-        arguments=LAYER,
+        "integer_gate", leak=partial(cast, dtype=jnp.int32), honest=partial(cast, dtype=jnp.bfloat16), arguments=LAYER
     ),
     *reaches(
         "forgotten_bias",

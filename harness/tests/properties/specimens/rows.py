@@ -220,12 +220,7 @@ ROWS: tuple[Specimen, ...] = (
         honest=partial(synchronised, axes=()),
         arguments=ALONE,
     ),
-    *rows(
-        "capacity",
-        leak=partial(capacity, per_row=False),
-        honest=partial(capacity, per_row=True),
-        arguments=ROUTED,
-    ),
+    *rows("capacity", leak=partial(capacity, per_row=False), honest=partial(capacity, per_row=True), arguments=ROUTED),
     *rows(
         "router_balance",
         leak=partial(balanced, batch=True),
@@ -233,12 +228,7 @@ ROWS: tuple[Specimen, ...] = (
         arguments=ROUTED,
         gradient=True,
     ),
-    *rows(
-        "layer_norm_rows",
-        leak=partial(layer_norm, axis=0),
-        honest=partial(layer_norm, axis=-1),
-        arguments=ALONE,
-    ),
+    *rows("layer_norm_rows", leak=partial(layer_norm, axis=0), honest=partial(layer_norm, axis=-1), arguments=ALONE),
     *rows(
         "scale_of_batch",
         leak=partial(quantised, axes=(0, 1, 2)),
@@ -285,17 +275,9 @@ PADDING: tuple[Specimen, ...] = (
         arguments=PADDED,
     ),
     *padding(
-        "max_pooling",
-        leak=partial(max_pooling, low=None),
-        honest=partial(max_pooling, low=-jnp.inf),
-        arguments=PADDED,
+        "max_pooling", leak=partial(max_pooling, low=None), honest=partial(max_pooling, low=-jnp.inf), arguments=PADDED
     ),
-    *padding(
-        "last_token",
-        leak=partial(last_token, offset=1),
-        honest=partial(last_token, offset=0),
-        arguments=PADDED,
-    ),
+    *padding("last_token", leak=partial(last_token, offset=1), honest=partial(last_token, offset=0), arguments=PADDED),
     *padding(
         "mask_of_queries",
         leak=partial(both_directions, keys=False),

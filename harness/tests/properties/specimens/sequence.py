@@ -239,11 +239,7 @@ SEQUENCE = (
         on=("tokens",),
     ),
     *pair(
-        "clipped_gather",
-        "causal",
-        leak=partial(neighbour, step=1),
-        honest=partial(neighbour, step=-1),
-        arguments=ALONE,
+        "clipped_gather", "causal", leak=partial(neighbour, step=1), honest=partial(neighbour, step=-1), arguments=ALONE
     ),
     *pair(
         "group_norm_length",
@@ -303,19 +299,9 @@ SEQUENCE = (
         on=("tokens",),
     ),
     *pair("expert_choice", "causal", leak=expert_choice, honest=token_choice, arguments=ROUTED),
+    *pair("block_means", "causal", leak=partial(pooled, delay=0), honest=partial(pooled, delay=1), arguments=ALONE),
     *pair(
-        "block_means",
-        "causal",
-        leak=partial(pooled, delay=0),
-        honest=partial(pooled, delay=1),
-        arguments=ALONE,
-    ),
-    *pair(
-        "circular_convolution",
-        "causal",
-        leak=spectral,
-        honest=toeplitz,
-        arguments=arrays(x=X, kernel=(LENGTH, WIDTH)),
+        "circular_convolution", "causal", leak=spectral, honest=toeplitz, arguments=arrays(x=X, kernel=(LENGTH, WIDTH))
     ),
     *pair(
         "branch_of_all",

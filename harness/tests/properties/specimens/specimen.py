@@ -66,13 +66,7 @@ def arrays(**shapes: tuple[int, ...] | np.ndarray) -> Callable[[], Arrays]:
 
 
 def pair(
-    name: str,
-    property: str,
-    *,
-    leak: Function,
-    honest: Function,
-    arguments: Callable[[], Arrays],
-    **keywords: Any,
+    name: str, property: str, *, leak: Function, honest: Function, arguments: Callable[[], Arrays], **keywords: Any
 ) -> tuple[Specimen, Specimen]:
     """A leak and its honest twin, which take the same arrays."""
     keywords = {"on": ("x",)} | keywords
