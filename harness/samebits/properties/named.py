@@ -110,12 +110,8 @@ def window(
         size: of the window, in positions.
         axis: of positions, in inputs and outputs.
         function, args, keywords, on, exactly, gradient: as for `causal`.
-
-    Raises:
-        RequestError, CouldNotRun: as for `causal`.
     """
     _require_size(size, "positions")
-
     call, words = Call(function, args, keywords, exactly), f"a position outside of its window of {size}"
     asked = _by_position("window", call, axis, on, lambda far: (far < 0) | (far >= size), words)
     return asked.outcome(gradient=gradient)
@@ -136,9 +132,6 @@ def batch_rows(
     Args:
         axis: of the batch, in inputs and outputs.
         function, args, keywords, on, exactly, gradient: as for `causal`.
-
-    Raises:
-        RequestError, CouldNotRun: as for `causal`.
     """
     call = Call(function, args, keywords, exactly)
     asked = _by_position("batch_rows", call, axis, on, lambda far: far != 0, "another row")
@@ -162,13 +155,8 @@ def microbatches(
         size: of a microbatch, in rows.
         axis: of the batch, in inputs and outputs.
         function, args, keywords, on, exactly, gradient: as for `causal`.
-
-    Raises:
-        RequestError: as for `causal`, or the size is not a number of rows.
-        CouldNotRun: as for `causal`.
     """
     _require_size(size, "rows")
-
     call, words = Call(function, args, keywords, exactly), f"a row of another microbatch of {size}"
     asked = _by_position("microbatches", call, axis, on, lambda far: far != 0, words, size)
     return asked.outcome(gradient=gradient)
@@ -194,7 +182,6 @@ def packed(
 
     Raises:
         RequestError: the segment ids are not there, or hold one segment only.
-        CouldNotRun: as for `causal`.
     """
     call = Call(function, args, keywords, exactly, segment_ids=segment_ids)
     ids = _integers(call, "segment_ids", segment_ids)
@@ -241,7 +228,6 @@ def padding(
 
     Raises:
         RequestError: the mask is not there, or masks nothing.
-        CouldNotRun: as for `causal`.
     """
     call = Call(function, args, keywords, exactly, mask=mask)
     valid = _integers(call, "mask", mask) != 0
@@ -287,9 +273,6 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
     Args:
         function, args, keywords: as for `independent`.
         param: the name of the argument, or of an array in it.
-
-    Raises:
-        RequestError: as for `gradient_stops`.
     """
     begin = time.perf_counter()
     call, numbers, program = _gradient_of(function, args, keywords, param)

@@ -6,7 +6,6 @@ import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -83,28 +82,6 @@ class PropertyOutcome(Outcome):
         if self.verdict == "undecided":
             raise CouldNotRun(self.text())
         Outcome.raise_for_status(self)
-
-    def document(self) -> dict[str, Any]:
-        """Return the outcome as JSON."""
-        return {
-            "property": self.name,
-            "function": self.function,
-            "verdict": self.verdict,
-            "readings": [
-                {
-                    "direction": reading.direction,
-                    "claim": reading.claim,
-                    "verdict": reading.verdict,
-                    "conditions": list(reading.conditions),
-                    "witness": reading.witness,
-                    "reason": reading.reason,
-                    "place": reading.place,
-                    "seconds": round(reading.seconds, 3),
-                }
-                for reading in self.readings
-            ],
-            "notes": list(self.notes),
-        }
 
     def text(self) -> str:
         """Return the verdict, and that of each reading, as lines."""

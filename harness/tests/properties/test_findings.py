@@ -28,6 +28,14 @@ def ahead(x):
 
 def scaled_ahead(x):
     return 1.0 * x + jnp.roll(x, -1, axis=1)
+
+
+@jax.custom_vjp
+def stopped(x):
+    return jnp.cumsum(x, axis=1)
+
+
+stopped.defvjp(lambda x: (stopped(x), None), lambda kept, cotangent: 1 / 0)
 """
 
 SUITE = """\
@@ -87,6 +95,13 @@ def test_a_declared_property_that_leaks_fails_the_pair(tmp_path: Path) -> None:
         r'<g tabindex="0">.*<text y="\d+">output group 0 reads input group 1, which it must not, by add\(.*sides_of_mix'
     )
     assert re.search(clicked, matrices[0])
+
+
+def test_forward_alone_traces_no_gradient_of_a_property(tmp_path: Path) -> None:
+    asked = (tmp_path, "summed", "stopped", "Property('causal', variant='stopped')", "--direction", "forward")
+    ended = declared(*asked)
+    assert ended.code == 0, ended.out + ended.err
+    assert "ZeroDivisionError" not in (tmp_path / "d.json").read_text() + ended.out
 
 
 def test_a_declared_property_that_does_not_fit_is_a_mistake(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_witness_is_one_element_and_the_equation_has_its_line() -> None:
     assert "it gets in by add" in repr(result)
     assert cells(picture(reading), "#c62828") == 5  # each place but the last reads the next
     assert "output group 0 reads input group 1, which it must not, by add(" in picture(reading)
-    assert result.document()["verdict"] == "refuted"
+    assert result.verdict == "refuted"
 
 
 def cells(svg: str, colour: str) -> int:

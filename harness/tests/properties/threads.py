@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from tests.properties.specimens.attention import before, heads, project, scores, weigh
 from tests.properties.specimens.packed import short_convolution, starts
-from tests.properties.specimens.specimen import LENGTH, SEGMENTS, WIDTH, Specimen, X, arrays, pair
+from tests.properties.specimens.specimen import LENGTH, SEGMENTS, WIDTH, Specimen, X, arrays, pair, twins
 
 HEADS = arrays(x=X, w=(3, WIDTH, 2, WIDTH))
 PROJECTED = arrays(x=X, w=(3, WIDTH, WIDTH))
@@ -145,65 +145,44 @@ THREADS: tuple[Specimen, ...] = (
         specimen
         for path in ("dropout", "scores", "rank")
         for specimen in pair(
-            f"keras_23038_{path}",
-            "causal",
-            leak=partial(keras_attention, path=path, applied=False),
-            honest=partial(keras_attention, path=path, applied=True),
-            arguments=HEADS,
+            f"keras_23038_{path}", twins(partial(keras_attention, path=path), applied=(False, True)), "causal", HEADS
         )
     ),
     *pair(
         "transformers_47475",
+        twins(recurrent_block, batch_first=(True, False)),
         "batch_rows",
-        leak=partial(recurrent_block, batch_first=True),
-        honest=partial(recurrent_block, batch_first=False),
-        arguments=arrays(x=X, gate=X),
+        arrays(x=X, gate=X),
         on=("x", "gate"),
     ),
     *pair(
         "marin_5795",
+        twins(labels_ids, shift=(1, 0)),
         "packed",
-        leak=partial(labels_ids, shift=1),
-        honest=partial(labels_ids, shift=0),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS),
+        arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS),
         segment_ids="segment_ids",
     ),
     *pair(
         "prime_rl_3000",
+        twins(ulysses, ids=(False, True)),
         "packed",
-        leak=partial(ulysses, ids=False),
-        honest=partial(ulysses, ids=True),
-        arguments=arrays(x=X, kernel=(3, WIDTH), gate=X, segment_ids=SEGMENTS),
+        arrays(x=X, kernel=(3, WIDTH), gate=X, segment_ids=SEGMENTS),
         on=("x", "gate"),
         segment_ids="segment_ids",
     ),
     *pair(
         "flash_linear_attention_1184",
+        twins(delta_rule, reset=(False, True)),
         "packed",
-        leak=partial(delta_rule, reset=False),
-        honest=partial(delta_rule, reset=True),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS),
+        arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS),
         segment_ids="segment_ids",
     ),
-    *pair(
-        "nanochat_844_blocks",
-        "causal",
-        leak=partial(block_summaries, delay=0),
-        honest=partial(block_summaries, delay=1),
-        arguments=PROJECTED,
-    ),
-    *pair(
-        "nanochat_844_chunks",
-        "causal",
-        leak=partial(chunk_states, inclusive=True),
-        honest=partial(chunk_states, inclusive=False),
-        arguments=PROJECTED,
-    ),
+    *pair("nanochat_844_blocks", twins(block_summaries, delay=(0, 1)), "causal", PROJECTED),
+    *pair("nanochat_844_chunks", twins(chunk_states, inclusive=(True, False)), "causal", PROJECTED),
     *pair(
         "nanochat_844_spectrum",
+        twins(spectral_filter, padded=(True, False)),
         "causal",
-        leak=partial(spectral_filter, padded=True),
-        honest=partial(spectral_filter, padded=False),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH), response=(LENGTH + 1, WIDTH)),
+        arrays(x=X, w=(3, WIDTH, WIDTH), response=(LENGTH + 1, WIDTH)),
     ),
 )

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tests.properties.specimens.specimen import LENGTH, WIDTH, X, arrays, pair
+from tests.properties.specimens.specimen import LENGTH, WIDTH, X, arrays, pair, twins
 
 BLOCK = 4
 INPUTS = arrays(x=X, w=(3, WIDTH, WIDTH))
@@ -195,91 +195,34 @@ fused.defvjp(_fused_forward, _fused_backward)
 fused_masked.defvjp(_fused_forward, partial(_fused_backward, masked=True))
 
 ATTENTION = (
-    *pair(
-        "mask_off_by_one",
-        "causal",
-        leak=partial(tril_attention, diagonal=1),
-        honest=partial(tril_attention, diagonal=0),
-        arguments=INPUTS,
-    ),
-    *pair(
-        "additive_mask",
-        "causal",
-        leak=partial(additive_attention, offset=1),
-        honest=partial(additive_attention, offset=0),
-        arguments=INPUTS,
-    ),
-    *pair(
-        "global_heads",
-        "causal",
-        leak=partial(local_and_global_heads, full=True),
-        honest=partial(local_and_global_heads, full=False),
-        arguments=HEADS,
-    ),
-    *pair(
-        "softmax_axis",
-        "causal",
-        leak=partial(wrong_axis, axis=-2),
-        honest=partial(wrong_axis, axis=-1),
-        arguments=INPUTS,
-    ),
-    *pair("softmax_shift", "causal", leak=shift_before_mask, honest=shift_after_mask, arguments=INPUTS),
-    *pair(
-        "query_without_keys",
-        "causal",
-        leak=partial(earlier_only, guard=False),
-        honest=partial(earlier_only, guard=True),
-        arguments=INPUTS,
-    ),
-    *pair(
-        "sparse_keys",
-        "causal",
-        leak=partial(sparse_keys, mask_first=False),
-        honest=partial(sparse_keys, mask_first=True),
-        arguments=INPUTS,
-    ),
-    *pair(
-        "flash_infinity",
-        "causal",
-        leak=partial(flash, low=-jnp.inf, element=False),
-        honest=partial(flash, low=-jnp.inf, element=True),
-        arguments=INPUTS,
-    ),
-    *pair(
-        "flash_finite",
-        "causal",
-        leak=partial(flash, low=-1e30, element=False),
-        honest=partial(flash, low=-1e30, element=True),
-        arguments=INPUTS,
-    ),
-    *pair(
-        "blockwise",
-        "causal",
-        leak=partial(blockwise, local=True),
-        honest=partial(blockwise, local=False),
-        arguments=INPUTS,
-    ),
+    *pair("mask_off_by_one", twins(tril_attention, diagonal=(1, 0)), "causal", INPUTS),
+    *pair("additive_mask", twins(additive_attention, offset=(1, 0)), "causal", INPUTS),
+    *pair("global_heads", twins(local_and_global_heads, full=(True, False)), "causal", HEADS),
+    *pair("softmax_axis", twins(wrong_axis, axis=(-2, -1)), "causal", INPUTS),
+    *pair("softmax_shift", (shift_before_mask, shift_after_mask), "causal", INPUTS),
+    *pair("query_without_keys", twins(earlier_only, guard=(False, True)), "causal", INPUTS),
+    *pair("sparse_keys", twins(sparse_keys, mask_first=(False, True)), "causal", INPUTS),
+    *pair("flash_infinity", twins(partial(flash, low=-jnp.inf), element=(False, True)), "causal", INPUTS),
+    *pair("flash_finite", twins(partial(flash, low=-1e30), element=(False, True)), "causal", INPUTS),
+    *pair("blockwise", twins(blockwise, local=(True, False)), "causal", INPUTS),
     *pair(
         "library_attention",
+        (partial(library, local_window_size=(3, 1)), partial(library, is_causal=True)),
         "causal",
-        leak=partial(library, local_window_size=(3, 1)),
-        honest=partial(library, is_causal=True),
-        arguments=HEADS,
+        HEADS,
     ),
     *pair(
         "cache_before_written",
+        twins(decode, ahead=(1, 0)),
         "causal",
-        leak=partial(decode, ahead=1),
-        honest=partial(decode, ahead=0),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH), cache=(2, LENGTH, 2, WIDTH)),
+        arrays(x=X, w=(3, WIDTH, WIDTH), cache=(2, LENGTH, 2, WIDTH)),
         on=("x", "cache"),
     ),
     *pair(
         "backward_without_mask",
+        (lambda x, w: fused(*project(x, w)), lambda x, w: fused_masked(*project(x, w))),
         "causal",
-        leak=lambda x, w: fused(*project(x, w)),
-        honest=lambda x, w: fused_masked(*project(x, w)),
-        arguments=INPUTS,
+        INPUTS,
         gradient=True,
     ),
 )

@@ -8,7 +8,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tests.properties.specimens.specimen import LENGTH, SEGMENTS, TOKENS, VOCABULARY, WIDTH, Specimen, arrays, pair
+from tests.properties.specimens.specimen import (
+    LENGTH,
+    SEGMENTS,
+    TOKENS,
+    VOCABULARY,
+    WIDTH,
+    Specimen,
+    arrays,
+    pair,
+    twins,
+)
 
 LAYERS, HEADS, SIZE, HIDDEN = 2, 4, 4, 12
 WEIGHTS: dict[str, tuple[int, ...]] = {
@@ -127,25 +137,25 @@ def packed_decoder(tokens: Array, table: Array, *weights_and_ids: Array, late: i
 stack = partial(pair, property="causal", arguments=arrays(tokens=TOKENS, **WEIGHTS), on=("tokens",))
 
 DECODER: tuple[Specimen, ...] = (
-    *stack("decoder_norm", leak=partial(decoder, axis=(1, 2)), honest=decoder),
-    *stack("decoder_flags", leak=partial(alternating, full=True), honest=partial(alternating, full=False)),
-    *stack("decoder_smear", leak=partial(smeared, ahead=1), honest=partial(smeared, ahead=-1)),
+    *stack("decoder_norm", (partial(decoder, axis=(1, 2)), decoder)),
+    *stack("decoder_flags", twins(alternating, full=(True, False))),
+    *stack("decoder_smear", twins(smeared, ahead=(1, -1))),
     *stack(
         "decoder_library",
-        leak=lambda *a: decoder(*a, mix=lambda q, k, v: jax.nn.dot_product_attention(q, k, v), how="unrolled"),
-        honest=partial(decoder, mix=library, how="unrolled"),
+        (
+            lambda *a: decoder(*a, mix=lambda q, k, v: jax.nn.dot_product_attention(q, k, v), how="unrolled"),
+            partial(decoder, mix=library, how="unrolled"),
+        ),
     ),
     *stack(
         "decoder_experts",
-        leak=partial(decoder, feed=experts, how="checkpoint", axis=1),
-        honest=partial(decoder, feed=experts, how="checkpoint"),
+        (partial(decoder, feed=experts, how="checkpoint", axis=1), partial(decoder, feed=experts, how="checkpoint")),
     ),
     *pair(
         "decoder_documents",
+        twins(packed_decoder, late=(1, 0)),
         "packed",
-        leak=partial(packed_decoder, late=1),
-        honest=partial(packed_decoder, late=0),
-        arguments=arrays(tokens=TOKENS, **WEIGHTS, segment_ids=SEGMENTS),
+        arrays(tokens=TOKENS, **WEIGHTS, segment_ids=SEGMENTS),
         on=("tokens",),
         segment_ids="segment_ids",
     ),

@@ -11,7 +11,7 @@ from jax import Array, lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from tests.properties.specimens.specimen import LENGTH, SEGMENTS, WIDTH, Specimen, X, arrays, pair
+from tests.properties.specimens.specimen import LENGTH, SEGMENTS, WIDTH, Specimen, X, arrays, pair, twins
 
 SHARDS = 4
 AXIS = "context"
@@ -120,48 +120,24 @@ def gathered(x: Array, w: Array, *, local: bool) -> Array:
 
 
 MESH: tuple[Specimen, ...] = (
-    *pair(
-        "ring_source",
-        "causal",
-        leak=partial(ring, source=1),
-        honest=partial(ring, source=-1),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH)),
-    ),
+    *pair("ring_source", twins(ring, source=(1, -1)), "causal", arrays(x=X, w=(3, WIDTH, WIDTH))),
     *pair(
         "ring_documents",
+        twins(ring_of_documents, rotate=(False, True)),
         "packed",
-        leak=partial(ring_of_documents, rotate=False),
-        honest=partial(ring_of_documents, rotate=True),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS),
+        arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS),
         segment_ids="segment_ids",
     ),
     *pair(
         "halo_of_next",
+        twins(partial(halo, run=on_mesh), back=(False, True)),
         "causal",
-        leak=partial(halo, back=False, run=on_mesh),
-        honest=partial(halo, back=True, run=on_mesh),
-        arguments=arrays(x=X, kernel=(2, WIDTH)),
+        arrays(x=X, kernel=(2, WIDTH)),
         gradient=True,
     ),
     *pair(
-        "halo_mapped",
-        "causal",
-        leak=partial(halo, back=False, run=mapped),
-        honest=partial(halo, back=True, run=mapped),
-        arguments=arrays(x=X, kernel=(2, WIDTH)),
+        "halo_mapped", twins(partial(halo, run=mapped), back=(False, True)), "causal", arrays(x=X, kernel=(2, WIDTH))
     ),
-    *pair(
-        "prefix_of_shards",
-        "causal",
-        leak=partial(prefix, strict=False),
-        honest=partial(prefix, strict=True),
-        arguments=arrays(x=X),
-    ),
-    *pair(
-        "gathered_keys",
-        "causal",
-        leak=partial(gathered, local=True),
-        honest=partial(gathered, local=False),
-        arguments=arrays(x=X, w=(3, WIDTH, WIDTH)),
-    ),
+    *pair("prefix_of_shards", twins(prefix, strict=(False, True)), "causal", arrays(x=X)),
+    *pair("gathered_keys", twins(gathered, local=(True, False)), "causal", arrays(x=X, w=(3, WIDTH, WIDTH))),
 )

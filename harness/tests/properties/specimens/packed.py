@@ -7,7 +7,18 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tests.properties.specimens.attention import project, scores, weigh
-from tests.properties.specimens.specimen import LENGTH, SEGMENTS, TOKENS, VOCABULARY, WIDTH, Specimen, X, arrays, pair
+from tests.properties.specimens.specimen import (
+    LENGTH,
+    SEGMENTS,
+    TOKENS,
+    VOCABULARY,
+    WIDTH,
+    Specimen,
+    X,
+    arrays,
+    pair,
+    twins,
+)
 
 PROJECTED = arrays(x=X, w=(3, WIDTH, WIDTH), segment_ids=SEGMENTS)
 GATED = arrays(x=X, gate=X, segment_ids=SEGMENTS)
@@ -164,76 +175,37 @@ def _with_gradient(x: Array, w: Array, segment_ids: Array) -> Array:
 
 
 PACKED: tuple[Specimen, ...] = (
-    *packed(
-        "document_start", leak=partial(from_start, early=1), honest=partial(from_start, early=0), arguments=PROJECTED
-    ),
-    *packed("mask_after_softmax", leak=partial(after_softmax, renormalise=False), honest=masked, arguments=PROJECTED),
+    *packed("document_start", twins(from_start, early=(1, 0)), arguments=PROJECTED),
+    *packed("mask_after_softmax", (partial(after_softmax, renormalise=False), masked), arguments=PROJECTED),
     *packed(
         "renormalised_mask",
-        leak=partial(after_softmax, renormalise=True),
-        honest=partial(one_hot_ids, documents=3),
+        (partial(after_softmax, renormalise=True), partial(one_hot_ids, documents=3)),
         arguments=PROJECTED,
     ),
-    *packed(
-        "narrow_ids",
-        leak=partial(narrow_ids, dtype=jnp.bfloat16),
-        honest=partial(narrow_ids, dtype=jnp.int16),
-        arguments=PROJECTED,
-    ),
-    *packed(
-        "clipped_ids",
-        leak=partial(document_means, documents=2),
-        honest=partial(document_means, documents=3),
-        arguments=ALONE,
-    ),
-    *packed(
-        "skipped_blocks",
-        leak=partial(blocks_skipped, element=False),
-        honest=partial(blocks_skipped, element=True),
-        arguments=PROJECTED,
-    ),
+    *packed("narrow_ids", twins(narrow_ids, dtype=(jnp.bfloat16, jnp.int16)), arguments=PROJECTED),
+    *packed("clipped_ids", twins(document_means, documents=(2, 3)), arguments=ALONE),
+    *packed("skipped_blocks", twins(blocks_skipped, element=(False, True)), arguments=PROJECTED),
     *packed(
         "short_convolution",
-        leak=partial(short_convolution, taps=False),
-        honest=partial(short_convolution, taps=True),
+        twins(short_convolution, taps=(False, True)),
         arguments=arrays(x=X, kernel=(3, WIDTH), segment_ids=SEGMENTS),
     ),
+    *packed("state_without_reset", twins(state_space, reset=(False, True)), arguments=GATED, on=("x", "gate")),
     *packed(
-        "state_without_reset",
-        leak=partial(state_space, reset=False),
-        honest=partial(state_space, reset=True),
-        arguments=GATED,
-        on=("x", "gate"),
+        "parallel_state", twins(parallel_state, reset=(False, True)), arguments=GATED, on=("x", "gate"), gradient=True
     ),
-    *packed(
-        "parallel_state",
-        leak=partial(parallel_state, reset=False),
-        honest=partial(parallel_state, reset=True),
-        arguments=GATED,
-        on=("x", "gate"),
-        gradient=True,
-    ),
-    *packed(
-        "sum_of_row", leak=partial(cumulative, how="row"), honest=partial(cumulative, how="masked"), arguments=ALONE
-    ),
-    *packed(
-        "difference_of_sums",
-        leak=partial(cumulative, how="difference"),
-        honest=partial(cumulative, how="reset"),
-        arguments=ALONE,
-    ),
+    *packed("sum_of_row", twins(cumulative, how=("row", "masked")), arguments=ALONE),
+    *packed("difference_of_sums", twins(cumulative, how=("difference", "reset")), arguments=ALONE),
     *packed(
         "token_shift_documents",
-        leak=partial(token_shift, first=False),
-        honest=partial(token_shift, first=True),
+        twins(token_shift, first=(False, True)),
         arguments=arrays(x=X, mix=(WIDTH,), segment_ids=SEGMENTS),
     ),
     *packed(
         "last_label",
-        leak=partial(next_token_loss, last=False),
-        honest=partial(next_token_loss, last=True),
+        twins(next_token_loss, last=(False, True)),
         arguments=arrays(tokens=TOKENS, table=(VOCABULARY, WIDTH), segment_ids=SEGMENTS),
         on=("tokens",),
     ),
-    *packed("backward_of_documents", leak=_with_gradient, honest=masked, arguments=PROJECTED, gradient=True),
+    *packed("backward_of_documents", (_with_gradient, masked), arguments=PROJECTED, gradient=True),
 )

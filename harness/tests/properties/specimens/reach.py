@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from tests.properties.specimens.attention import library, project, scores, weigh
 from tests.properties.specimens.sequence import convolution
-from tests.properties.specimens.specimen import LENGTH, TOKENS, VOCABULARY, WIDTH, Specimen, X, arrays, pair
+from tests.properties.specimens.specimen import LENGTH, TOKENS, VOCABULARY, WIDTH, Specimen, X, arrays, pair, twins
 
 PROJECTED = arrays(x=X, w=(3, WIDTH, WIDTH))
 LAYER = arrays(x=X, w=(WIDTH, WIDTH))
@@ -116,63 +116,35 @@ def _linear(*, bias: bool) -> Any:
 
 
 WINDOW: tuple[Specimen, ...] = (
-    *window("sliding_off_by_one", leak=partial(sliding, size=5), honest=partial(sliding, size=4), arguments=PROJECTED),
+    *window("sliding_off_by_one", twins(sliding, size=(5, 4)), arguments=PROJECTED),
     *window(
         "library_window",
-        leak=partial(library, local_window_size=(4, 0)),
-        honest=partial(library, local_window_size=(3, 0)),
+        twins(library, local_window_size=((4, 0), (3, 0))),
         arguments=arrays(x=X, w=(3, WIDTH, 2, WIDTH)),
     ),
-    *window(
-        "stacked_windows",
-        leak=partial(two_layers, size=4),
-        honest=partial(two_layers, size=2),
-        arguments=PROJECTED,
-        gradient=True,
-    ),
-    *window("ring_buffer", leak=partial(ring_buffer, size=5), honest=partial(ring_buffer, size=4), arguments=PROJECTED),
+    *window("stacked_windows", twins(two_layers, size=(4, 2)), arguments=PROJECTED, gradient=True),
+    *window("ring_buffer", twins(ring_buffer, size=(5, 4)), arguments=PROJECTED),
     *window(
         "dilated_taps",
-        leak=partial(convolution, padding=(4, 0), dilation=2),
-        honest=partial(convolution, padding=(2, 0)),
+        (partial(convolution, padding=(4, 0), dilation=2), partial(convolution, padding=(2, 0))),
         arguments=arrays(x=X, kernel=(3, WIDTH)),
     ),
-    *window(
-        "moving_sum",
-        leak=partial(moving_sum, reduce=False),
-        honest=partial(moving_sum, reduce=True),
-        arguments=arrays(x=X),
-    ),
+    *window("moving_sum", twins(moving_sum, reduce=(False, True)), arguments=arrays(x=X)),
 )
 
 GRADIENTS: tuple[Specimen, ...] = (
-    *stops("teacher", leak=partial(distilled, stop=False), honest=partial(distilled, stop=True), arguments=TWO),
-    *stops("codebook", leak=partial(codebook, stop=False), honest=partial(codebook, stop=True), arguments=LAYER),
-    *stops("hard_router", leak=partial(selected, weighed=True), honest=partial(selected, weighed=False), arguments=TWO),
-    *stops(
-        "tied_head",
-        leak=partial(tied, head=True),
-        honest=partial(tied, head=False),
-        arguments=arrays(tokens=TOKENS, w=(VOCABULARY, WIDTH)),
-    ),
-    *stops("adapter", leak=partial(adapter, frozen=False), honest=partial(adapter, frozen=True), arguments=TWO),
-    *reaches(
-        "detached_branch", leak=partial(detached, branch=True), honest=partial(detached, branch=False), arguments=LAYER
-    ),
-    *reaches(
-        "router_without_gate",
-        leak=partial(selected, weighed=False),
-        honest=partial(selected, weighed=True),
-        arguments=TWO,
-    ),
-    *reaches("rounding", leak=partial(rounded, through=False), honest=partial(rounded, through=True), arguments=LAYER),
-    *reaches(
-        "integer_gate", leak=partial(cast, dtype=jnp.int32), honest=partial(cast, dtype=jnp.bfloat16), arguments=LAYER
-    ),
+    *stops("teacher", twins(distilled, stop=(False, True)), arguments=TWO),
+    *stops("codebook", twins(codebook, stop=(False, True)), arguments=LAYER),
+    *stops("hard_router", twins(selected, weighed=(True, False)), arguments=TWO),
+    *stops("tied_head", twins(tied, head=(True, False)), arguments=arrays(tokens=TOKENS, w=(VOCABULARY, WIDTH))),
+    *stops("adapter", twins(adapter, frozen=(False, True)), arguments=TWO),
+    *reaches("detached_branch", twins(detached, branch=(True, False)), arguments=LAYER),
+    *reaches("router_without_gate", twins(selected, weighed=(False, True)), arguments=TWO),
+    *reaches("rounding", twins(rounded, through=(False, True)), arguments=LAYER),
+    *reaches("integer_gate", twins(cast, dtype=(jnp.int32, jnp.bfloat16)), arguments=LAYER),
     *reaches(
         "forgotten_bias",
-        leak=_linear(bias=False),
-        honest=_linear(bias=True),
+        (_linear(bias=False), _linear(bias=True)),
         arguments=arrays(x=X, other=(WIDTH, WIDTH), w=(WIDTH,)),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array, lax
 
 from tests.properties.specimens.attention import project, scores, weigh
-from tests.properties.specimens.specimen import LENGTH, MASK, WIDTH, Specimen, X, arrays, pair
+from tests.properties.specimens.specimen import LENGTH, MASK, WIDTH, Specimen, X, arrays, pair, twins
 
 ALONE = arrays(x=X)
 GATED = arrays(x=X, gate=X)
@@ -201,118 +201,50 @@ def zeros_where_padded() -> dict[str, np.ndarray[Any, Any]]:
 PAGES = np.array([[0, 1, 2], [2, 3, 4]], np.int32)
 
 ROWS: tuple[Specimen, ...] = (
+    *rows("recurrence_axis", twins(recurrence, batch_first=(True, False)), arguments=GATED, on=("x", "gate")),
     *rows(
-        "recurrence_axis",
-        leak=partial(recurrence, batch_first=True),
-        honest=partial(recurrence, batch_first=False),
-        arguments=GATED,
-        on=("x", "gate"),
+        "batch_norm", twins(batch_norm, training=(True, False)), arguments=arrays(x=X, mean=(WIDTH,), variance=(WIDTH,))
     ),
-    *rows(
-        "batch_norm",
-        leak=partial(batch_norm, training=True),
-        honest=partial(batch_norm, training=False),
-        arguments=arrays(x=X, mean=(WIDTH,), variance=(WIDTH,)),
-    ),
-    *rows(
-        "synchronised_norm",
-        leak=partial(synchronised, axes=("data",)),
-        honest=partial(synchronised, axes=()),
-        arguments=ALONE,
-    ),
-    *rows("capacity", leak=partial(capacity, per_row=False), honest=partial(capacity, per_row=True), arguments=ROUTED),
-    *rows(
-        "router_balance",
-        leak=partial(balanced, batch=True),
-        honest=partial(balanced, batch=False),
-        arguments=ROUTED,
-        gradient=True,
-    ),
-    *rows("layer_norm_rows", leak=partial(layer_norm, axis=0), honest=partial(layer_norm, axis=-1), arguments=ALONE),
-    *rows(
-        "scale_of_batch",
-        leak=partial(quantised, axes=(0, 1, 2)),
-        honest=partial(quantised, axes=(1, 2)),
-        arguments=ALONE,
-    ),
-    *rows(
-        "reshape_for_swap",
-        leak=partial(time_first, reshape=True),
-        honest=partial(time_first, reshape=False),
-        arguments=PROJECTED,
-    ),
-    *rows(
-        "mapped_axis",
-        leak=partial(attention_of_rows, axis=1),
-        honest=partial(attention_of_rows, axis=0),
-        arguments=PROJECTED,
-    ),
+    *rows("synchronised_norm", twins(synchronised, axes=(("data",), ())), arguments=ALONE),
+    *rows("capacity", twins(capacity, per_row=(False, True)), arguments=ROUTED),
+    *rows("router_balance", twins(balanced, batch=(True, False)), arguments=ROUTED, gradient=True),
+    *rows("layer_norm_rows", twins(layer_norm, axis=(0, -1)), arguments=ALONE),
+    *rows("scale_of_batch", twins(quantised, axes=((0, 1, 2), (1, 2))), arguments=ALONE),
+    *rows("reshape_for_swap", twins(time_first, reshape=(True, False)), arguments=PROJECTED),
+    *rows("mapped_axis", twins(attention_of_rows, axis=(1, 0)), arguments=PROJECTED),
     *rows(
         "gather_of_first_row",
-        leak=partial(picked, row=False),
-        honest=partial(picked, row=True),
+        twins(picked, row=(False, True)),
         arguments=arrays(x=X, index=np.array([[3, 1, 5], [2, 2, 11]], np.int32)),
     ),
     *rows(
         "shared_page",
-        leak=partial(paged, write_first=False),
-        honest=partial(paged, write_first=True),
+        twins(paged, write_first=(False, True)),
         arguments=arrays(x=X, w=(3, WIDTH, WIDTH), pages=np.array([[0, 1, 2], [3, 4, 5]], np.int32)),
     ),
-    *rows(
-        "compared_rows",
-        leak=partial(contrastive, batch=True),
-        honest=partial(contrastive, batch=False),
-        arguments=ALONE,
-    ),
+    *rows("compared_rows", twins(contrastive, batch=(True, False)), arguments=ALONE),
 )
 
 PADDING: tuple[Specimen, ...] = (
-    *padding(
-        "mean_pooling",
-        leak=partial(mean_pooling, masked=False),
-        honest=partial(mean_pooling, masked=True),
-        arguments=PADDED,
-    ),
-    *padding(
-        "max_pooling", leak=partial(max_pooling, low=None), honest=partial(max_pooling, low=-jnp.inf), arguments=PADDED
-    ),
-    *padding("last_token", leak=partial(last_token, offset=1), honest=partial(last_token, offset=0), arguments=PADDED),
+    *padding("mean_pooling", twins(mean_pooling, masked=(False, True)), arguments=PADDED),
+    *padding("max_pooling", twins(max_pooling, low=(None, -jnp.inf)), arguments=PADDED),
+    *padding("last_token", twins(last_token, offset=(1, 0)), arguments=PADDED),
     *padding(
         "mask_of_queries",
-        leak=partial(both_directions, keys=False),
-        honest=partial(both_directions, keys=True),
+        twins(both_directions, keys=(False, True)),
         arguments=arrays(x=X, w=(3, WIDTH, WIDTH), mask=MASK),
     ),
-    *padding(
-        "instance_norm",
-        leak=partial(instance_norm, masked=False),
-        honest=partial(instance_norm, masked=True),
-        arguments=PADDED,
-    ),
-    *padding(
-        "backward_state",
-        leak=partial(backward_state, held=False),
-        honest=partial(backward_state, held=True),
-        arguments=PADDED,
-    ),
+    *padding("instance_norm", twins(instance_norm, masked=(False, True)), arguments=PADDED),
+    *padding("backward_state", twins(backward_state, held=(False, True)), arguments=PADDED),
     *padding(
         "left_padding",
-        leak=partial(left_padded, zero=False),
-        honest=partial(left_padded, zero=True),
+        twins(left_padded, zero=(False, True)),
         arguments=arrays(x=X, kernel=(2, WIDTH), mask=MASK[:, ::-1]),
     ),
-    *padding(
-        "root_of_zero",
-        leak=partial(normed, inner=False),
-        honest=partial(normed, inner=True),
-        arguments=zeros_where_padded,
-        gradient=True,
-    ),
+    *padding("root_of_zero", twins(normed, inner=(False, True)), arguments=zeros_where_padded, gradient=True),
     *padding(
         "places_of_padding",
-        leak=partial(padded_capacity, masked=False),
-        honest=partial(padded_capacity, masked=True),
+        twins(padded_capacity, masked=(False, True)),
         arguments=arrays(x=X, router=(WIDTH, 3), mask=MASK[:, ::-1]),
     ),
 )

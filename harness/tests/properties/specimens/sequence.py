@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tests.properties.specimens.specimen import LENGTH, TOKENS, VOCABULARY, WIDTH, X, arrays, pair
+from tests.properties.specimens.specimen import LENGTH, TOKENS, VOCABULARY, WIDTH, X, arrays, pair, twins
 
 CHUNK = 4
 ALONE = arrays(x=X)
@@ -192,129 +192,32 @@ def adaptive(x: Array, w: Array, *, own: bool) -> Array:
 
 
 SEQUENCE = (
+    *pair("recurrence_direction", twins(recurrence, reverse=(True, False)), "causal", GATED, on=("x", "gate")),
     *pair(
-        "recurrence_direction",
-        "causal",
-        leak=partial(recurrence, reverse=True),
-        honest=partial(recurrence, reverse=False),
-        arguments=GATED,
-        on=("x", "gate"),
+        "associative_direction", twins(parallel_recurrence, reverse=(True, False)), "causal", GATED, on=("x", "gate")
     ),
-    *pair(
-        "associative_direction",
-        "causal",
-        leak=partial(parallel_recurrence, reverse=True),
-        honest=partial(parallel_recurrence, reverse=False),
-        arguments=GATED,
-        on=("x", "gate"),
-    ),
-    *pair(
-        "convolution_same",
-        "causal",
-        leak=partial(convolution, padding=(1, 1)),
-        honest=partial(convolution, padding=(2, 0)),
-        arguments=arrays(x=X, kernel=(3, WIDTH)),
-    ),
+    *pair("convolution_same", twins(convolution, padding=((1, 1), (2, 0))), "causal", arrays(x=X, kernel=(3, WIDTH))),
     *pair(
         "convolution_dilated",
+        twins(partial(convolution, dilation=2), padding=((3, 1), (4, 0))),
         "causal",
-        leak=partial(convolution, padding=(3, 1), dilation=2),
-        honest=partial(convolution, padding=(4, 0), dilation=2),
-        arguments=arrays(x=X, kernel=(3, WIDTH)),
+        arrays(x=X, kernel=(3, WIDTH)),
         gradient=True,
     ),
-    *pair(
-        "token_shift",
-        "causal",
-        leak=partial(shifted, ahead=True),
-        honest=partial(shifted, ahead=False),
-        arguments=arrays(x=X, mix=(WIDTH,)),
-    ),
-    *pair(
-        "rolled_labels",
-        "causal",
-        leak=partial(rolled, first=False),
-        honest=partial(rolled, first=True),
-        arguments=READ,
-        on=("tokens",),
-    ),
-    *pair(
-        "clipped_gather", "causal", leak=partial(neighbour, step=1), honest=partial(neighbour, step=-1), arguments=ALONE
-    ),
-    *pair(
-        "group_norm_length",
-        "causal",
-        leak=partial(group_norm, over_length=True),
-        honest=partial(group_norm, over_length=False),
-        arguments=ALONE,
-    ),
-    *pair(
-        "layer_norm_length",
-        "causal",
-        leak=partial(layer_norm, axis=1),
-        honest=partial(layer_norm, axis=-1),
-        arguments=ALONE,
-    ),
-    *pair(
-        "running_norm",
-        "causal",
-        leak=partial(running_norm, whole=True),
-        honest=partial(running_norm, whole=False),
-        arguments=ALONE,
-    ),
-    *pair(
-        "tensor_scale",
-        "causal",
-        leak=partial(quantised, per_tensor=True),
-        honest=partial(quantised, per_tensor=False),
-        arguments=ALONE,
-    ),
-    *pair(
-        "running_scale",
-        "causal",
-        leak=partial(running_scale, reverse=True),
-        honest=partial(running_scale, reverse=False),
-        arguments=ALONE,
-    ),
-    *pair(
-        "chunk_state",
-        "causal",
-        leak=partial(chunked, masked=False),
-        honest=partial(chunked, masked=True),
-        arguments=PROJECTED,
-    ),
-    *pair(
-        "linear_normaliser",
-        "causal",
-        leak=partial(linear_attention, whole=True),
-        honest=partial(linear_attention, whole=False),
-        arguments=PROJECTED,
-    ),
-    *pair(
-        "positions_from_end",
-        "causal",
-        leak=partial(rotary, reverse=True),
-        honest=partial(rotary, reverse=False),
-        arguments=READ,
-        on=("tokens",),
-    ),
-    *pair("expert_choice", "causal", leak=expert_choice, honest=token_choice, arguments=ROUTED),
-    *pair("block_means", "causal", leak=partial(pooled, delay=0), honest=partial(pooled, delay=1), arguments=ALONE),
-    *pair(
-        "circular_convolution", "causal", leak=spectral, honest=toeplitz, arguments=arrays(x=X, kernel=(LENGTH, WIDTH))
-    ),
-    *pair(
-        "branch_of_all",
-        "causal",
-        leak=partial(guarded, whole=True),
-        honest=partial(guarded, whole=False),
-        arguments=PROJECTED,
-    ),
-    *pair(
-        "adaptive_depth",
-        "causal",
-        leak=partial(adaptive, own=False),
-        honest=partial(adaptive, own=True),
-        arguments=PROJECTED,
-    ),
+    *pair("token_shift", twins(shifted, ahead=(True, False)), "causal", arrays(x=X, mix=(WIDTH,))),
+    *pair("rolled_labels", twins(rolled, first=(False, True)), "causal", READ, on=("tokens",)),
+    *pair("clipped_gather", twins(neighbour, step=(1, -1)), "causal", ALONE),
+    *pair("group_norm_length", twins(group_norm, over_length=(True, False)), "causal", ALONE),
+    *pair("layer_norm_length", twins(layer_norm, axis=(1, -1)), "causal", ALONE),
+    *pair("running_norm", twins(running_norm, whole=(True, False)), "causal", ALONE),
+    *pair("tensor_scale", twins(quantised, per_tensor=(True, False)), "causal", ALONE),
+    *pair("running_scale", twins(running_scale, reverse=(True, False)), "causal", ALONE),
+    *pair("chunk_state", twins(chunked, masked=(False, True)), "causal", PROJECTED),
+    *pair("linear_normaliser", twins(linear_attention, whole=(True, False)), "causal", PROJECTED),
+    *pair("positions_from_end", twins(rotary, reverse=(True, False)), "causal", READ, on=("tokens",)),
+    *pair("expert_choice", (expert_choice, token_choice), "causal", ROUTED),
+    *pair("block_means", twins(pooled, delay=(0, 1)), "causal", ALONE),
+    *pair("circular_convolution", (spectral, toeplitz), "causal", arrays(x=X, kernel=(LENGTH, WIDTH))),
+    *pair("branch_of_all", twins(guarded, whole=(True, False)), "causal", PROJECTED),
+    *pair("adaptive_depth", twins(adaptive, own=(False, True)), "causal", PROJECTED),
 )

@@ -16,6 +16,7 @@ input gives that input a gradient of exactly zero; the gradient of `padding` is 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,19 +66,25 @@ def arrays(**shapes: tuple[int, ...] | np.ndarray) -> Callable[[], Arrays]:
     return make
 
 
+def twins(function: Function, **values: tuple[Any, Any]) -> tuple[Function, Function]:
+    """A function with the values of keywords by which it leaks, and with those by which it is honest."""
+    leak, honest = ({name: both[side] for name, both in values.items()} for side in (0, 1))
+    return partial(function, **leak), partial(function, **honest)
+
+
 def pair(
-    name: str, property: str, *, leak: Function, honest: Function, arguments: Callable[[], Arrays], **keywords: Any
+    name: str, both: tuple[Function, Function], property: str, arguments: Callable[[], Arrays], **keywords: Any
 ) -> tuple[Specimen, Specimen]:
     """A leak and its honest twin, which take the same arrays."""
-    keywords = {"on": ("x",)} | keywords
-    return tuple(  # type: ignore[return-value]
+    leak, honest = (
         Specimen(
             name=f"{name}_{kind}",
             property=property,
             function=function,
             arguments=arguments,
-            keywords=keywords,
+            keywords={"on": ("x",)} | keywords,
             leaks=kind == "leak",
         )
-        for kind, function in (("leak", leak), ("honest", honest))
+        for kind, function in zip(("leak", "honest"), both, strict=True)
     )
+    return leak, honest
