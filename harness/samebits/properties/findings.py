@@ -41,7 +41,7 @@ class ProveWithProperties(ProveWork):
 
     def __init__(self, platform: str, *, assuming: bool = True, gradients: bool = True) -> None:
         super().__init__(platform, assuming=assuming)
-        self._gradients = gradients
+        self.gradients = gradients
         self._known: dict[tuple[PointProver, Point], list[Finding]] | None = None
 
     def results(self, prover: PointProver, point: Point) -> list[Finding]:
@@ -63,7 +63,7 @@ class ProveWithProperties(ProveWork):
             except CouldNotRun:  # said of its leaves
                 return leaves
             function = prover.sides.functions[point.variant]
-            decided[key] = side_findings(pair, point, function, wanted, built, gradients=self._gradients)
+            decided[key] = side_findings(pair, point, function, wanted, built, gradients=self.gradients)
         again = leaves[0].replay if leaves else ""
         rows = [each for each in decided[key] if each.place.direction == point.direction]
         return [*leaves, *(replace(each, replay=again) for each in rows)]
