@@ -11,7 +11,7 @@ import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.properties.reading import Reading, Verdict
-from samebits.report.read_matrix import matrix_svg
+from samebits.report.html.read_matrix import matrix_svg
 from samebits.schema.picture import MAY, MUST_NOT, NOT_READ, ReadMatrix
 
 WIDEST = 128

@@ -11,8 +11,8 @@ from samebits.host.environment import Environment
 from samebits.interpret.field.residues import PRIMES
 from samebits.report.causes import usual_page
 from samebits.report.document import CommandDocument
+from samebits.report.html.read_matrix import matrix_markup
 from samebits.report.page import Badge, Block, Cell, CommandLine, Fold, Hypertext, Line, Lines, Page, Table, ValueList
-from samebits.report.read_matrix import matrix_svg
 from samebits.report.words import assumed_sentence, listed, plural, short_meshes, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
@@ -412,16 +412,8 @@ def _argument(group: Sequence[Finding], *, opened: bool) -> Fold:
 
 
 def _matrix(proof: Finding) -> Iterable[Block]:
-    reads = proof.proof.reads
-
-    def draw() -> str:
-        from markupsafe import Markup  # of the printer of HTML, which alone needs it
-
-        assert reads is not None
-        return Markup(matrix_svg(reads, f"what each output reads, {proof.place.direction}"))
-
-    if reads is not None:
-        yield Hypertext(draw=draw)
+    if (reads := proof.proof.reads) is not None:
+        yield Hypertext(draw=lambda: matrix_markup(reads, f"what each output reads, {proof.place.direction}"))
 
 
 def _leaf_cells(proof: Finding) -> list[Cell]:

@@ -48,3 +48,10 @@ def _words(matrix: ReadMatrix, row: int, first: int, count: int, kind: str) -> s
         return f"output group {row} reads {columns}"
     by = f", by {matrix.place}" if matrix.place else ""
     return f"output group {row} reads {columns}, which it must not{by}"
+
+
+def matrix_markup(matrix: ReadMatrix, label: str) -> str:
+    """Return the same as the templates of a page take it."""
+    from markupsafe import Markup  # which only pages need
+
+    return Markup(matrix_svg(matrix, label))
