@@ -19,7 +19,7 @@ from samebits.host.backend_start import require_answer
 from samebits.interpret.equation import Array
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.properties.call import running
-from samebits.properties.outcome import Outcome
+from samebits.properties.outcome import Conclusion
 from samebits.properties.row_batch import BatchChange, RowBatch, row_batch
 from samebits.schema.difference import extent
 from samebits.user_errors import one_line
@@ -58,7 +58,7 @@ class MovedRow(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class BatchInvariance(Outcome):
+class BatchInvariance(Conclusion):
     """Which changes of a batch move the bits of its rows.
 
     Args:

@@ -22,7 +22,7 @@ from samebits.numerics.bits import witness_at
 from samebits.numerics.difference_kinds import element_bits
 from samebits.programs.implementations import parameters_of
 from samebits.properties.call import name_of, running
-from samebits.properties.outcome import Outcome
+from samebits.properties.outcome import Conclusion
 from samebits.schema.difference import Witness
 
 NOTHING = 1e-9
@@ -59,7 +59,7 @@ class FirstPosition(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Decoding(Outcome):
+class Decoding(Conclusion):
     """Whether decoding with a cache gives the logits of the full forward pass.
 
     Args:
@@ -85,10 +85,10 @@ class Decoding(Outcome):
         return not self.first and (self.comparing is None or self.comparing.ok)
 
     def raise_for_status(self) -> None:
-        """Do nothing where the logits are those of the forward pass; as `Outcome.raise_for_status`."""
+        """Do nothing where the logits are those of the forward pass; as `Conclusion.raise_for_status`."""
         __tracebackhide__ = True
         if self.first or self.comparing is None:
-            Outcome.raise_for_status(self)
+            Conclusion.raise_for_status(self)
         else:
             self.comparing.raise_for_status()
 
@@ -338,13 +338,13 @@ def _compiled(function: Function) -> Function:
     return run
 
 
-def _carried(step: Function, cache: Any, given: Any) -> bool:
+def _carried(step: Function, cache: Any, token: Any) -> bool:
     """Tell whether a step leaves the structure, shapes and dtypes of a cache as they are, so that a scan takes it."""
     import jax
 
     before, after = (
         [jax.tree.structure(tree), *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree))]
-        for tree in (jax.eval_shape(lambda: cache), jax.eval_shape(step, cache, given)[0])
+        for tree in (jax.eval_shape(lambda: cache), jax.eval_shape(step, cache, token)[0])
     )
     return before == after
 

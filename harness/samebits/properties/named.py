@@ -89,8 +89,8 @@ def causal(
         CouldNotRun: the function could not be traced.
     """
     call = Call(function, args, keywords, exactly)
-    asked = _by_position("causal", call, axis, on, lambda far: far < 0, "a later position")
-    return asked.outcome(gradient=gradient)
+    places = _by_position("causal", call, axis, on, lambda far: far < 0, "a later position")
+    return places.outcome(gradient=gradient)
 
 
 def window(
@@ -113,8 +113,8 @@ def window(
     """
     _require_size(size, "positions")
     call, words = Call(function, args, keywords, exactly), f"a position outside of its window of {size}"
-    asked = _by_position("window", call, axis, on, lambda far: (far < 0) | (far >= size), words)
-    return asked.outcome(gradient=gradient)
+    places = _by_position("window", call, axis, on, lambda far: (far < 0) | (far >= size), words)
+    return places.outcome(gradient=gradient)
 
 
 def batch_rows(
@@ -134,8 +134,8 @@ def batch_rows(
         function, args, keywords, on, exactly, gradient: as for `causal`.
     """
     call = Call(function, args, keywords, exactly)
-    asked = _by_position("batch_rows", call, axis, on, lambda far: far != 0, "another row")
-    return asked.outcome(gradient=gradient)
+    places = _by_position("batch_rows", call, axis, on, lambda far: far != 0, "another row")
+    return places.outcome(gradient=gradient)
 
 
 def microbatches(
@@ -158,8 +158,8 @@ def microbatches(
     """
     _require_size(size, "rows")
     call, words = Call(function, args, keywords, exactly), f"a row of another microbatch of {size}"
-    asked = _by_position("microbatches", call, axis, on, lambda far: far != 0, words, size)
-    return asked.outcome(gradient=gradient)
+    places = _by_position("microbatches", call, axis, on, lambda far: far != 0, words, size)
+    return places.outcome(gradient=gradient)
 
 
 def packed(

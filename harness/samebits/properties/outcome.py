@@ -18,7 +18,7 @@ WIDEST = 128
 """Rows and columns of the picture of a dependence matrix."""
 
 
-class Outcome:
+class Conclusion:
     """What a question about one function came to."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class PropertyOutcome(Outcome):
+class PropertyOutcome(Conclusion):
     """What was found out about one property of one function.
 
     Args:
@@ -77,11 +77,11 @@ class PropertyOutcome(Outcome):
         return bool(self.verdict == "proved")
 
     def raise_for_status(self) -> None:
-        """Do nothing where the property is proved; as `Outcome.raise_for_status`."""
+        """Do nothing where the property is proved; as `Conclusion.raise_for_status`."""
         __tracebackhide__ = True
         if self.verdict == "undecided":
             raise CouldNotRun(self.text())
-        Outcome.raise_for_status(self)
+        Conclusion.raise_for_status(self)
 
     def text(self) -> str:
         """Return the verdict, and that of each reading, as lines."""

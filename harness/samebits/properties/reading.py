@@ -89,7 +89,7 @@ def decide(program: TracedProgram, relation: Relation, direction: str) -> Readin
         reason = f"the program cannot be followed: {error}"
     suspects = relation.forbidden if reads is None else relation.forbidden & reads
     try:
-        seen = _Runs(program, relation).refuted(suspects)
+        seen = _ChangedRuns(program, relation).refuted(suspects)
     except CouldNotRun as error:
         seen, reason = None, reason or str(error)
     if program.not_run and not reason:
@@ -204,7 +204,7 @@ class _MovedOutput(NamedTuple):
     text: str
 
 
-class _Runs:
+class _ChangedRuns:
     """Runs of a program, in which one group of inputs at a time is changed.
 
     Raises:

@@ -23,7 +23,7 @@ from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.numerics.floats import digits, from_ordinals, is_float, ordinals
 from samebits.programs.like import is_array
 from samebits.properties.call import name_of, running
-from samebits.properties.outcome import Outcome
+from samebits.properties.outcome import Conclusion
 from samebits.properties.row_batch import on_host
 from samebits.schema.difference import extent
 
@@ -82,7 +82,7 @@ class ResumedRun(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Resuming(Outcome):
+class Resuming(Conclusion):
     """Whether a training goes on after it is restored as it would have without.
 
     Args:
