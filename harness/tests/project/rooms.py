@@ -30,7 +30,6 @@ THROUGH = {
         "properties/call",
         "properties/index_text",
         "properties/relations",
-        "report/html/read_matrix",
     ),
     "cli/test_cli.py": (
         "__main__",
