@@ -46,20 +46,28 @@ def free_places(array: Array) -> Array:
 def _is_structured(values: Array) -> bool:
     """Return whether elements are sorted or symmetric, or have sums that are one number."""
     for axis in range(values.ndim):
-        if values.shape[axis] > 2:
-            steps = np.diff(values, axis=axis)
-            if np.all(steps >= 0) or np.all(steps <= 0):
-                return True
-        if values.shape[axis] > 2 and (_even(values.sum(axis)) or _even(np.square(values).sum(axis))):
+        if values.shape[axis] <= 2:
+            continue
+        # Few elements are looked at first: where these are not in order, the whole is not.
+        for along in (values[tuple(slice(min(size, 64)) for size in values.shape)], values):
+            steps = np.diff(along, axis=axis)
+            ordered = bool(np.all(steps >= 0) or np.all(steps <= 0))
+            if not ordered:
+                break
+        if ordered or _even(values.sum(axis)) or _even(np.square(values).sum(axis)):
             return True
     square = values.ndim >= 2 and values.shape[-1] == values.shape[-2] > 1
-    return square and np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-2)
+    corner = values[..., :64, :64] if square else values
+    return square and all(np.allclose(each, np.swapaxes(each, -1, -2), rtol=1e-2) for each in (corner, values))
 
 
 def _even(sums: Array) -> bool:
     """Return whether several numbers are one, up to the rounding of bfloat16."""
     return bool(sums.size > 1 and np.ptp(sums) <= 1e-2 * np.max(np.abs(sums)))
 
+
+_BLOCK = 1 << 14
+"""Elements that are explained at once: what is made of them on the way stays in the cache of a core."""
 
 _CHUNK = 1 << 18  # bytes: fits into the cache of a core, costs far more than a call (`benchmarks/bits.py`)
 
@@ -256,22 +264,32 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
 
 def _explain(path: str, a: Array, b: Array) -> Comparison:
     """Explain how two arrays of one dtype and shape differ in their bits; slow, and only called then."""
-    differs = np.asarray(element_bits(a) != element_bits(b))
-    codes, ulps, finite = classified(a[differs], b[differs])
-    counts = {kind: int(np.sum(codes == code)) for code, kind in enumerate(KINDS)}
-    kinds = {kind: count for kind, count in counts.items() if count}
+    kinds, first, far, pairs = dict[Kind, int](), dict[Kind, int](), dict[Kind, int](), dict[Kind, tuple[Array, Array]]()
+    left, right = (np.ascontiguousarray(array).reshape(-1) for array in (a, b))
+    for start in range(0, left.size, _BLOCK):
+        x, y = left[start : start + _BLOCK], right[start : start + _BLOCK]
+        places = np.flatnonzero(element_bits(x) != element_bits(y))
+        x, y = x[places], y[places]
+        codes, ulps, finite = classified(x, y)
+        for code in np.flatnonzero(np.bincount(codes)):
+            kind, own = KINDS[code], codes == code
+            kinds[kind] = kinds.get(kind, 0) + int(np.count_nonzero(own))
+            first.setdefault(kind, start + int(places[np.argmax(own)]))
+            apart = np.flatnonzero(own & finite)
+            at = apart[np.argmax(ulps[apart])] if apart.size else None
+            if at is not None and (kind not in far or ulps[at] > far[kind]):
+                far[kind], pairs[kind] = int(ulps[at]), (x[at : at + 1], y[at : at + 1])
+    kinds = {kind: kinds[kind] for kind in KINDS if kind in kinds}
     decides = min(kinds, key=DECIDING.index)
-    place = np.flatnonzero(differs)[np.flatnonzero(codes == KINDS.index(decides))[0]]
-    far = {k: int(ulps[mask].max()) for k in kinds if (mask := (codes == KINDS.index(k)) & finite).any()}
     return Comparison(
         path=path,
         elements=a.size,
-        mismatches=int(differs.sum()),
+        mismatches=sum(kinds.values()),
         max_ulp=max(far.values(), default=None),
         kinds=kinds,
-        farthest=far,
-        across=across(a[differs], b[differs], codes, np.where(finite, ulps, 0), far),
-        witness=witness_at(path, a, b, np.unravel_index(place, a.shape)),
+        farthest={kind: far[kind] for kind in kinds if kind in far},
+        across=across(far, pairs),
+        witness=witness_at(path, a, b, np.unravel_index(first[decides], a.shape)),
     )
 
 

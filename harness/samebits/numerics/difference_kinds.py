@@ -32,14 +32,17 @@ DECIDING: tuple[Kind, ...] = ("NaN vs number", "overflow to infinity", "NaN payl
 """Which class a witness is of: first those of which one element decides the verdict, then in the order of `KINDS`."""
 
 
-def across(a: Array, b: Array, codes: Array, ulps: Array, far: Mapping[Kind, int]) -> dict[Kind, Farthest]:
-    """Say by class how the two values that are farthest apart lie to 0, where that makes their distance large."""
-    if not floats.is_float(a.dtype):
-        return {}
+def across(far: Mapping[Kind, int], pairs: Mapping[Kind, tuple[Array, Array]]) -> dict[Kind, Farthest]:
+    """Say by class how the two values that are farthest apart lie to 0, where that makes their distance large.
+
+    Args:
+        far: by class, their distance in ulps.
+        pairs: by class, the two values as arrays of one element.
+    """
     lies: dict[Kind, Farthest] = {}
-    for kind in far:
-        at = int(np.argmax(np.where(codes == KINDS.index(kind), ulps, 0)))
-        left, right = a[at : at + 1], b[at : at + 1]
+    for kind, (left, right) in pairs.items():
+        if not floats.is_float(left.dtype):
+            continue
         if floats.is_zero(left)[0] != floats.is_zero(right)[0]:
             lies[kind] = "one side is 0"
         elif floats.is_negative(left)[0] != floats.is_negative(right)[0] and far[kind]:
@@ -93,20 +96,21 @@ def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
     finite = ~(nan_a | nan_b | inf_a | inf_b)
     places, bits = [floats.ordinals(a), floats.ordinals(b)], [floats.raw_bits(a), floats.raw_bits(b)]
     ulps = np.where(finite, _gaps(*places), np.uint64(0))
-    zero_a, zero_b = ((place == 0) & finite & floats.has_sign(a.dtype) for place in places)
-    small_a, small_b = (floats.are_subnormal(place, a.dtype) for place in places)
     same_sign = floats.is_negative(a) == floats.is_negative(b)
-    classes: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (
-        ("NaN payload", nan_a & nan_b),
-        ("NaN vs number", nan_a ^ nan_b),
-        ("overflow to infinity", inf_a ^ inf_b),
-        ("sign of zero", zero_a & zero_b),
-        ("subnormal flushed", (zero_a & small_b) | (zero_b & small_a)),
-        ("rounding", finite & (ulps <= _rounding_limit(a.dtype)) & same_sign),
-    )
-    codes = np.full(a.shape, KINDS.index("other"))
-    for kind, where in reversed(classes):
-        codes[where] = KINDS.index(kind)
+    rounding = finite & (ulps <= _rounding_limit(a.dtype)) & same_sign
+    codes = np.where(rounding, KINDS.index("rounding"), KINDS.index("other"))
+    if not finite.all() or min(int(np.abs(place).min(initial=1)) for place in places) < floats.first_normal(a.dtype):
+        zero_a, zero_b = ((place == 0) & finite & floats.has_sign(a.dtype) for place in places)
+        small_a, small_b = (floats.are_subnormal(place, a.dtype) for place in places)
+        special: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (
+            ("NaN payload", nan_a & nan_b),
+            ("NaN vs number", nan_a ^ nan_b),
+            ("overflow to infinity", inf_a ^ inf_b),
+            ("sign of zero", zero_a & zero_b),
+            ("subnormal flushed", (zero_a & small_b) | (zero_b & small_a)),
+        )
+        for kind, where in reversed(special):
+            codes[where] = KINDS.index(kind)
     codes[bits[0] == bits[1]] = len(KINDS)
     return codes, ulps, finite
 

@@ -171,8 +171,14 @@ def are_subnormal(places: NDArray[np.int64], dtype: Any) -> NDArray[np.bool_]:
     """Return which places of a number line are those of subnormal numbers."""
     if not has_sign(dtype):
         return np.zeros(places.shape, bool)
-    smallest, far = ordinals(np.asarray(_finfo(dtype).smallest_normal, dtype)), np.abs(places)
-    return np.asarray((far > 0) & (far < smallest), bool)
+    far = np.abs(places)
+    return np.asarray((far > 0) & (far < first_normal(dtype)), bool)
+
+
+@functools.cache
+def first_normal(dtype: Any) -> int:
+    """Return the place of the smallest normal number of a format on its number line."""
+    return int(ordinals(np.asarray(_finfo(dtype).smallest_normal, dtype)))
 
 
 def show(value: Any) -> str:

@@ -38,6 +38,20 @@ def test_planted_fault_is_found(name: str) -> None:
     check(PLANTED[name])
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float64", "complex64", "int8"])
+def test_blocks_of_any_length_are_explained_as_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every class, its first element and its largest distance come from the whole array."""
+    dtype = formats.dtype_of(name)
+    octets = np.random.default_rng(0).integers(0, 256, (2, 400 * dtype.itemsize), np.uint8)
+    octets[1, : 200 * dtype.itemsize] = octets[0, : 200 * dtype.itemsize] ^ (np.arange(200 * dtype.itemsize) % 9 == 0)
+    reference, variant = (row.view(dtype).reshape(20, 20) for row in octets)
+    whole = bits.compare(reference=reference, optimized=variant)[0]
+    assert whole.mismatches > 200 and len(whole.kinds) > (2 if floats.is_float(dtype) else 0)
+    for length in (1, 7, 399):
+        monkeypatch.setattr(bits, "_BLOCK", length)
+        assert bits.compare(reference=reference, optimized=variant)[0] == whole
+
+
 def test_every_class_has_a_planted_fault() -> None:
     assert {planted.kind for planted in PLANTED.values()} == set(KINDS)
 

@@ -75,13 +75,13 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "unsigned integers",
     ),
     "last difference as witness": (
-        "np.flatnonzero(codes == KINDS.index(decides))[0]",
-        "np.flatnonzero(codes == KINDS.index(decides))[-1]",
+        "places[np.argmax(own)]",
+        "places[np.flatnonzero(own)[-1]]",
         "two values",
     ),
     "the first difference as witness": (
-        "np.flatnonzero(codes == KINDS.index(decides))[0]",
-        "0",
+        "places[np.argmax(own)]",
+        "places[0]",
         "NaN beside rounding",
     ),
     "the first class in order as witness": (
