@@ -50,7 +50,7 @@ TRACED = 24
 """How many combinations of sizes are traced at most."""
 
 STEPS = 2
-"""Steps of a dimension of a kernel's grid that smaller sizes leave at least, where there are as many."""
+"""Steps of a scan and of a dimension of a kernel's grid that smaller sizes leave at least, where there are as many."""
 
 Dimension = tuple[str, int]
 """An argument and the number of one of its dimensions."""
@@ -177,10 +177,12 @@ class SmallerSizes:
         """Return what proves the pair at the smallest sizes at which both sides trace to the same program forward."""
         sides = self._execution.sides
         shapes = {name: arg_shape(arg, name, job.alone.case) for name, arg in sides.args(job.alone).items()}
-        best = self._reduced(job, _candidates(shapes))
-        if best is None or best.largest >= LARGE:  # sizes that are multiples of each other go together
-            other = self._reduced(job, _by_one_factor(shapes))
+        best: _Reduced | None = None
+        for candidates in _families(shapes):
+            other = self._reduced(job, candidates)
             best = other if best is None or (other is not None and other.largest < best.largest) else best
+            if best is not None and best.largest < LARGE:
+                break
         if best is None:
             return None
         sizes = dict.fromkeys(f"{shapes[name][axis]} as {size}" for (name, axis), size in best.sizes.items())
@@ -192,16 +194,17 @@ class SmallerSizes:
         sides, at = self._execution.sides, (job.alone, job.on_mesh)
         names = self._execution.pair.reference_name, job.point.variant
         wanted = [sides.forward(name, site).traced.jaxpr for name, site in zip(names, at, strict=True)]
-        best: _Reduced | None = None
-        for tries, sizes in enumerate(candidates):
-            if tries >= TRACED:
-                break
+        best, tries = None, 0
+        for sizes in candidates:
             before = {} if best is None else best.sizes
             pair = None
             if not before.keys() & sizes.keys():
                 pair = at_dimensions(sides.pair, job.alone.case, job.alone.mesh, {**before, **sizes})
             if pair is None:
                 continue
+            tries += 1
+            if tries > TRACED:
+                break
             smaller = TracedSides(pair, sides.programs)
             own = [smaller.forward(name, site) for name, site in zip(names, at, strict=True)]
             if any(program.error is not None for program in own):
@@ -220,12 +223,28 @@ class _Reduced(NamedTuple):
     largest: int
 
 
+def _families(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Iterable[Smaller]]:
+    """Yield what may be made smaller together: each size by itself; by one factor all, or all but one, and then this.
+
+    Code that splits one dimension by another needs their ratio, and its blocks have a length of their own.
+    """
+    yield _candidates(shapes)
+    yield _by_one_factor(_dimensions(shapes))
+    for size in sorted({size for shape in shapes.values() for size in shape if size > 1}):
+        of_size = {each: length for each, length in _dimensions(shapes).items() if length == size}
+        others = {each: length for each, length in _dimensions(shapes).items() if length != size}
+        yield (*_by_one_factor(others), *(dict.fromkeys(of_size, smaller) for smaller in _smaller(size)))
+
+
+def _dimensions(shapes: Mapping[str, tuple[int, ...]]) -> dict[Dimension, int]:
+    return {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+
+
 def _candidates(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Smaller]:
     """Yield a smaller size for the dimensions of one size: for all, then, as a number may mean two things, for each."""
     by_size: dict[int, list[Dimension]] = {}
-    for name, shape in shapes.items():
-        for axis, size in enumerate(shape):
-            by_size.setdefault(size, []).append((name, axis))
+    for dimension, size in _dimensions(shapes).items():
+        by_size.setdefault(size, []).append(dimension)
     for size in sorted(by_size, reverse=True):
         for smaller in _smaller(size):
             yield dict.fromkeys(by_size[size], smaller)
@@ -233,9 +252,8 @@ def _candidates(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Smaller]:
             yield from ({dimension: smaller} for dimension in by_size[size] for smaller in _smaller(size)[:2])
 
 
-def _by_one_factor(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Smaller]:
+def _by_one_factor(dimensions: Mapping[Dimension, int]) -> Iterator[Smaller]:
     """Yield all dimensions that a power of two divides without making them one, divided by it; the largest first."""
-    dimensions = {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape)}
     for factor in (1 << power for power in range(11, 0, -1)):
         sizes = {each: size // factor for each, size in dimensions.items() if size % factor == 0 and size > factor}
         if len(set(sizes.values())) > 1:
@@ -250,7 +268,7 @@ def _smaller(size: int) -> list[int]:
     if not divisors:
         return [11]
     above = (next((d for d in divisors if d >= least), None) for least in LEAST)
-    return [number for number in dict.fromkeys(above) if number is not None]
+    return [number for number in dict.fromkeys((*above, divisors[-1])) if number is not None]
 
 
 def at_dimensions(pair: Pair, case: Case, mesh: MeshSpec, sizes: Smaller) -> Pair | None:
@@ -326,8 +344,8 @@ def same_but_for_sizes(first: Any, second: Any) -> bool:
     """Return whether two programs have the same equations between the same variables, whatever the sizes.
 
     Args:
-        first, second: jaxprs, closed or not; the second has the smaller sizes, and several steps of a kernel's grid
-            where the first has them.
+        first, second: jaxprs, closed or not; the second has the smaller sizes, none of which is 1 where the first has
+            more, since a dimension of 1 is broadcast, and several steps of scans and of kernels' grids as the first.
     """
     large, small = (getattr(program, "jaxpr", program) for program in (first, second))
     lists = [(large.invars, small.invars), (large.constvars, small.constvars)]
@@ -345,11 +363,18 @@ def same_but_for_sizes(first: Any, second: Any) -> bool:
             return False
         if left.primitive.name == "pallas_call" and not _keeps_steps(left, right):
             return False
+        if left.primitive.name == "scan" and right.params["length"] < min(left.params["length"], STEPS):
+            return False
         for out, own in zip(left.outvars, right.outvars, strict=True):
-            if out.aval.dtype != own.aval.dtype or len(out.aval.shape) != len(own.aval.shape):
+            if out.aval.dtype != own.aval.dtype or not _same_dimensions(out.aval.shape, own.aval.shape):
                 return False
             numbers[0][out] = numbers[1][own] = len(numbers[0])
     return _same_variables(large.outvars, small.outvars, numbers)
+
+
+def _same_dimensions(large: Sequence[int], small: Sequence[int]) -> bool:
+    """Return whether shapes have as many dimensions, and are 1 in the same ones."""
+    return len(large) == len(small) and all((a == 1) == (b == 1) for a, b in zip(large, small, strict=True))
 
 
 def _keeps_steps(left: Any, right: Any) -> bool:

@@ -264,7 +264,12 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
 
 def _explain(path: str, a: Array, b: Array) -> Comparison:
     """Explain how two arrays of one dtype and shape differ in their bits; slow, and only called then."""
-    kinds, first, far, pairs = dict[Kind, int](), dict[Kind, int](), dict[Kind, int](), dict[Kind, tuple[Array, Array]]()
+    kinds, first, far, pairs = (
+        dict[Kind, int](),
+        dict[Kind, int](),
+        dict[Kind, int](),
+        dict[Kind, tuple[Array, Array]](),
+    )
     left, right = (np.ascontiguousarray(array).reshape(-1) for array in (a, b))
     for start in range(0, left.size, _BLOCK):
         x, y = left[start : start + _BLOCK], right[start : start + _BLOCK]
