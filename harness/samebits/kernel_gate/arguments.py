@@ -18,6 +18,7 @@ from samebits.interpret.kernels import interpreted_on_cpu
 from samebits.programs.inputs import arg_dtype, arg_shape, drawn_values
 from samebits.schema.argument_text import parse_arguments
 from samebits.schema.case import Case
+from samebits.user_errors import one_line
 
 Arguments = tuple[Any, ...]
 
@@ -135,8 +136,8 @@ def _part(size: int, least: int) -> int | None:
 
 
 def _stands_for(smaller: Any, whole: Any) -> bool:
-    if smaller is None or whole is None:
-        return smaller is None and whole is None
+    if isinstance(smaller, str) or isinstance(whole, str):
+        return bool(smaller == whole)
     return same_but_for_sizes(whole, smaller)
 
 
@@ -168,11 +169,12 @@ def _resized(types: Any, sizes: Sizes) -> Any:
 
 
 def _traced(function: Callable[..., Any], types: Any) -> Any:
+    """Return the program of a function, or in words what it raises at these sizes."""
     call, arrays = of_arrays(function, types)
     try:
         return jax.make_jaxpr(call)(*arrays)
-    except Exception:  # whatever it raises at these sizes
-        return None
+    except Exception as error:
+        return one_line(error)
 
 
 def _of_shapes(make: Callable[[], Any], types: Any, sizes: Sizes) -> Any:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from samebits.errors import RequestError
 from samebits.kernel_gate.arguments import arguments, cropped, executed, other_integers, output_types
 
 
@@ -21,6 +22,19 @@ def test_dimensions_of_one_size_part_where_arrays_are_too_large() -> None:
     values, said = arguments(lambda: (jnp.ones((1 << 11, 128, 128)), 3), lambda: (heads, heads))
     assert said == "8 for 128" and values[0].shape == (1 << 11, 8, 128)
     assert values[1] == 3, "other things stay what they are"
+
+
+def test_no_sizes_stand_for_those_at_which_another_error_is_raised() -> None:
+    def alike(x: Any) -> Any:
+        raise TypeError("takes 2 arguments")
+
+    def different(x: Any) -> Any:
+        raise ValueError(f"64 pages, of {x.shape}")
+
+    values, said = arguments(lambda: jnp.ones((1 << 13, 1 << 13)), lambda: (alike, alike))
+    assert said == "8 for 8192" and values[0].shape == (8, 8)
+    with pytest.raises(RequestError, match="no smaller sizes stand for it"):
+        arguments(lambda: jnp.ones((1 << 13, 1 << 13)), lambda: (alike, different))
 
 
 @pytest.mark.parametrize(("groups", "less"), [((256,) * 8, 512), ((0, 500, 12, 1536), 64), ((0, 0, 2048), 2)])
