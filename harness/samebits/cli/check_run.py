@@ -61,11 +61,7 @@ class CheckTask:
 
     Args:
         pairs: names of pairs, or `module:PAIR`; empty means the whole tree.
-        request: the filters.
         root: the tree, or None for the current one.
-        settings: where and how points run.
-        no_skips: whether a skipped result fails the run.
-        effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
         target: a slice whose compiler's programs are run; empty for what is declared.
         products: how these take products.

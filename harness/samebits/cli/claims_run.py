@@ -43,11 +43,8 @@ class JobResults:
 
     Args:
         evidence: of `check`, `compile` and tests.
-        commands: what was run.
         ended: how the commands of the model's claims ended, by the command.
         environment: of the first check.
-        compilers: by target.
-        timings: of all jobs.
     """
 
     evidence: dict[str, ClaimEvidence] = field(default_factory=dict)

@@ -34,14 +34,12 @@ class Parameter:
 
     Args:
         help: the line of `--help`; empty for an argument.
-        metavar: what stands for the value.
         name: the option, where it is not called after its field; None for an argument.
         least, above: the least number, or one that it must exceed.
         choices: the words that it may be, where they are no `Literal`.
         variable: of the environment, for a value that is not given.
         alone: the value of the option without one.
         other: another option for the same field, a flag: its name, the value, and its line of `--help`.
-        positional: whether it is an argument.
     """
 
     help: str = ""
@@ -172,9 +170,7 @@ class RecordCommand(click.Command):
     """A command with the parameters of its record; `--help` has a part for each group of options.
 
     Args:
-        record: the dataclass.
         more: parameters that it has no field for.
-        settings: as in `click.Command`.
     """
 
     def __init__(self, record: type, more: tuple[click.Parameter, ...] = (), **settings: Any) -> None:

@@ -49,7 +49,6 @@ class CommonRun(CommandRun):
     """A run of a command in one of several processes, which must come to the same.
 
     Args:
-        group: the processes.
         to: where process 0 prints its report.
     """
 

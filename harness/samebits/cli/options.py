@@ -176,7 +176,6 @@ def command(
         record: a dataclass with one field for each option and argument of the command.
         name: of the command; that of the function by default.
         runs_user_code: whether the command runs the user's code, and so has `--traceback`.
-        settings: as in `click.Command`.
     """
 
     def decorate(function: Callable[[Options], int]) -> RecordCommand:
@@ -203,7 +202,6 @@ def run(work: str, chosen: JsonOption, *more: object, group: LockstepGroup | Non
 
     Args:
         work: its module in this folder and its name there, as `check_run:check_pairs`; takes a `CommandRun` last.
-        chosen: the options.
         more: what it takes besides them.
         group: the processes that run the command together; None where this one is alone.
     """

@@ -161,7 +161,6 @@ class InOrder(Generic[Row]):
     """Sorts what is done into blocks of the document, each of which is complete before it is shown.
 
     Args:
-        items: in the order of the document.
         block: the name of the block that an item is in, such as its pair; items of one block are neighbours.
         show: called with the items of a block once all of them, and all blocks before, are done.
     """

@@ -43,7 +43,6 @@ def load_pairs(
     Args:
         named: names or shell patterns of pairs, or `module:PAIR`; empty means all of the tree.
         root: the tree, or None for the current one.
-        run: where problems go.
         sizes: other sizes than the declared ones.
         how: the target whose compiler's programs take the place of the variants, and how these take products.
     """

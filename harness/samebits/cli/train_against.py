@@ -32,7 +32,6 @@ class TrainedRevision:
 
     Args:
         revision, commit: the revision as given, and its commit.
-        document: of its runs.
     """
 
     revision: str

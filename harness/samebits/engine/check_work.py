@@ -44,7 +44,6 @@ class MemoryPlace:
     """Where results are remembered by their programs.
 
     Args:
-        folder: of the entries.
         base: a digest of everything that they depend on beside programs and inputs.
         fresh: whether nothing is recalled.
     """
@@ -79,7 +78,6 @@ class CheckWork(Work[Finding]):
     """Points are executed, compared and judged.
 
     Args:
-        effort: how hard each point is tried.
         ahead: how many points are traced ahead.
         group: the processes that check every point together; it stays in its process.
         pairs: those that are loaded in this process; another one loads what it is given points of.

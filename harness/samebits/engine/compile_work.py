@@ -53,7 +53,6 @@ class CompileError:
     """Why a program, or all programs of a case, could not be compiled.
 
     Args:
-        message: one line.
         exit_code: 2 where the request or the declaration is wrong, 3 where it could not be decided.
         logs: what the compiler wrote.
     """
@@ -85,7 +84,6 @@ class CompilingWork(Work[Row]):
     """Compiles programs of pairs; the first part of an item's payload is the locator of its pair.
 
     Args:
-        request: what is compiled.
         cached: whether programs are read from and written to the cache on disk.
         threads: how many programs a process compiles at once.
     """
@@ -274,7 +272,6 @@ class TunedValues:
     Args:
         trials: compiled, without what they give.
         small: at the small size of the shape.
-        errors: why there is nothing else.
     """
 
     trials: tuple[TuningTrial, ...] = ()

@@ -27,8 +27,6 @@ class DistributedRequest:
 
     Args:
         coordinator: `HOST:PORT` of process 0, at a free port.
-        process_id: which process this is, from 0.
-        num_processes: how many there are.
         seconds: how long a process waits for the others at a point.
 
     Raises:

@@ -58,7 +58,6 @@ class Limits:
     """What an item may take.
 
     Args:
-        seconds: for one item.
         bytes: that a process may hold; None where nothing is known of the machine's memory.
     """
 
@@ -71,10 +70,8 @@ class Done(Generic[Row]):
     """An item with its rows.
 
     Args:
-        encoded: the rows as JSON.
         reads: files of the user's that were read meanwhile.
         lost: the process ended; the row says so, and another run may give another one.
-        recalled: the rows are those of an earlier run.
     """
 
     item: Item
@@ -91,7 +88,6 @@ class _Running:
 
     Args:
         begun: when the item that runs now did, or the chunk.
-        started, finished: keys.
         stages: by key, the last one.
     """
 

@@ -37,11 +37,7 @@ def decode_line(line: bytes) -> bytes | None:
 
 
 class LineReader:
-    """Reads a file that another process appends to, each line once.
-
-    Args:
-        path: the file; it need not exist yet.
-    """
+    """Reads a file that another process appends to, each line once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -70,10 +66,8 @@ class JournalHead:
     """What a journal is of.
 
     Args:
-        command: such as `check`.
         request: everything that was asked for, but for the shard.
         shard: such as `3/8`; None for the whole.
-        environment: as the document has it.
         written: when the run began, and at which commit; None where an older samebits wrote it.
     """
 
@@ -89,9 +83,7 @@ class Entry(msgspec.Struct, frozen=True, rename={"cache_key": "sign", "dependenc
     """The rows of an item.
 
     Args:
-        key: of the item.
         cache_key: a digest of everything that the rows depend on; None where it is not known.
-        rows: encoded as JSON each.
         dependencies: what was read for them besides, with digests.
     """
 
@@ -166,8 +158,6 @@ class Journal:
     `taken` counts the items of the earlier run whose rows this one takes from it.
 
     Args:
-        path: the file; its folder is created.
-        head: what the run is.
         resume: go on with what is in it; otherwise it begins anew.
 
     Raises:

@@ -77,10 +77,7 @@ class CompiledModelStep:
     """The program of one run's training step, or why there is none.
 
     Args:
-        config: the name of the run.
-        compiler: its version.
         facts: per device; None where it was not compiled.
-        error: why not.
     """
 
     config: str
@@ -109,9 +106,7 @@ class CompileModelWork(OneByOne[CompiledModelStep]):
     """Compiles training steps of a model.
 
     Args:
-        tree: of the model.
         preset: the name of the preset whose runs the items name.
-        target: what they are compiled for.
         cached: whether programs are read from and written to the cache on disk.
     """
 
@@ -151,7 +146,6 @@ class ProvedStep:
     """The proofs of one configuration's step.
 
     Args:
-        config: its name.
         leaves: one per output of the step; one `error` for all where its process ended.
         error, exit_code: why the step could not be looked at.
     """
@@ -188,7 +182,6 @@ class ProveModelWork(OneByOne[ProvedStep]):
     """Proves training steps of a model.
 
     Args:
-        tree: of the model.
         request: which steps; items name them by number.
     """
 

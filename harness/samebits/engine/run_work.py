@@ -65,7 +65,6 @@ class EngineSettings:
         bytes: of memory that a worker process may hold; None without a limit.
         resume: go on with what the journal of an earlier run of the same request holds.
         journal: its file, retained at the end; None for one in the cache folder, removed at the end.
-        fresh: whether remembered results are ignored.
         shard: the part that runs; None for the whole.
         ray: the cluster on which items run; None for this machine.
         group: the processes that run every item together, each in itself; None where this one is alone.
@@ -187,9 +186,6 @@ def run_work(
     """Yield every item with its rows, in the order in which they are known; closing the iterator ends all processes.
 
     Args:
-        work: what is done.
-        items: all of them, the shard's among others.
-        settings: where and how.
         on_problem: called once with each pair that cannot run at all.
         journal: where results are written at once.
         store: what remembers results between runs; without one, the journal is written and not read.
@@ -278,7 +274,6 @@ class InProcess(Executor):
     """One chunk at a time, item by item, here.
 
     Args:
-        work: what is done.
         group: the processes that run every item together; None where this one is alone.
     """
 

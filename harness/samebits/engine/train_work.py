@@ -36,7 +36,6 @@ class TrainedRun:
     """A run of a matrix, with the distances of its single steps from those of the first run; or those of two twins.
 
     Args:
-        config: its name.
         run: a `RunRecord`, as text; empty where it could not run, and for twins, which are runs of their own.
         narrow: the same in bfloat16, of a run with a planted defect alone.
         envelope: an `Envelope`, as text, of the first run alone.
@@ -60,7 +59,6 @@ class Wanted:
     """Which run, comparison or measurement an item is for.
 
     Args:
-        name: of the run.
         other: of its twin, to compare with, or of the defect that is planted into it; empty for the run itself.
         where: as it is; `narrow` is the run in bfloat16, `planted` with a defect.
     """
@@ -142,12 +140,7 @@ def detection_items(
 
 
 class TrainWork(OneByOne[TrainedRun]):
-    """Runs configurations of a matrix, as they are and with planted defects.
-
-    Args:
-        request: as the options say.
-        cached: whether compiled steps are cached on disk.
-    """
+    """Runs configurations of a matrix, as they are and with planted defects."""
 
     kind = "train"
     row = TrainedRun

@@ -69,9 +69,6 @@ class VerdictCache(SourceMemory):
 
     Args:
         trees: whose modules count.
-        environment: in which points run.
-        effort: how hard each point is tried.
-        loaded: the pairs of this run.
         entries: where they are; None where nothing is remembered.
         fresh: whether nothing is recalled; what runs is remembered all the same.
 

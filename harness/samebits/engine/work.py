@@ -34,7 +34,6 @@ class Item:
         key: unique within its work, and the same in every run: `rope/fused-default-bfloat16-tensor4-auto-forward`.
         pair: or configuration that it belongs to; where that cannot run at all (`Trouble`), none of its items runs.
         words: in messages: `rope: fused, case default, bfloat16, tensor4, auto, forward`.
-        replay: the command that does it again.
         group: items of one group share programs and are given to one process where possible.
         payload: what the work needs to do it.
     """
@@ -321,7 +320,6 @@ class Chunk:
 
     Args:
         number: of the chunk in this run.
-        items: in order.
         ahead: as for `Work.run`.
         fresh: it needs a process that has run no other.
     """

@@ -72,7 +72,6 @@ class _Slot:
 
     Args:
         errors: what its processes write to stdout and stderr.
-        process: the present one.
         inbox: where it gets the names of its files.
         used: whether the process has run a chunk before.
         killed: why we have ended the process, or it has itself.
@@ -100,7 +99,6 @@ class WorkerProcesses(Executor):
 
     Args:
         work: what is done; pickled.
-        slots: how many processes, at least 1.
         forward: called with what the user's code writes to stdout and stderr there.
     """
 

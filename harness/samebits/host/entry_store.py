@@ -25,7 +25,6 @@ class EntryStore:
     """Entries in a folder; what cannot be read is missing, what cannot be written is lost, and neither is an error.
 
     Args:
-        folder: of the entries; created with the first one.
         limit: how many bytes the entries may take when the store is closed.
     """
 

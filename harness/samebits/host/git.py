@@ -44,8 +44,6 @@ class Commit:
     """One commit of a history.
 
     Args:
-        id: its full hash.
-        parents: their hashes.
         author, date, subject: as git has them; the date of the author, `2026-01-31`.
     """
 

@@ -59,7 +59,6 @@ class _Process:
     Args:
         files: loaded files whose functions are watched, by module name.
         notes: notices for the user, in order, each text once; whether it is true of other runs of the same code.
-        runs: how often the user's code ran.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,6 @@ def note(text: str, *, lasting: bool = True) -> None:
     """Record a notice for the user; the same text counts once.
 
     Args:
-        text: one line.
         lasting: whether it is true of other runs of the same code too; not how a process ended in this one.
     """
     _PROCESS.notes.setdefault(text, lasting)
@@ -213,8 +211,6 @@ class _Names:
     """What the names of a module or class stand for.
 
     Args:
-        owner: its name.
-        thing: it.
         names: all of them that count, by name.
         closed: whether a public name that comes to it is taken away.
     """

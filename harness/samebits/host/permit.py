@@ -19,9 +19,6 @@ class Permit:
     Args:
         root: the tree that runs.
         folder: of the accepted files, which need not be committed.
-        commit: the commit of the tree.
-        author, reason: as given.
-        date: the day.
     """
 
     root: Path

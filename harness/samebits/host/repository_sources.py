@@ -50,7 +50,6 @@ def imported_sources(
     What is installed in an environment inside the repository does not count.
 
     Args:
-        top: of the repository.
         environment: environment variables of the processes that import.
         but: a folder of the path that does not count.
         implicit: whether the folder counts that Python puts first on the path of a program, which is the current one or

@@ -34,7 +34,6 @@ class Sealed(Generic[R]):
         kind: the type of its record, with the fields `schema` and `content`.
         schema: the only schema that is accepted.
         damaged: the error for a file that is truncated, edited or of another schema.
-        command: the command that changes such files.
         broken: returns the first broken rule of a record, naming the field.
     """
 

@@ -52,7 +52,6 @@ class _Redirected:
     Args:
         descriptor: a duplicate of descriptor 2 as it was.
         file: where it leads meanwhile.
-        stderr: `sys.stderr` as it was.
         replacement: what `sys.stderr` is meanwhile, where it wrote to descriptor 2.
     """
 

@@ -50,7 +50,6 @@ class ProcessResult:
 
     Args:
         code: its exit code; negative, the signal that ended it.
-        out, err: what it printed.
     """
 
     code: int

@@ -48,7 +48,6 @@ def usual_page(document: Any, words: tuple[str, str] | None = None, wrong: State
     """Return the page of a document without its blocks: what it comes to, what fails, its problems and its notes.
 
     Args:
-        document: of the command.
         words: for the exit codes 0 and 1, in place of `passed` and `failed`.
         wrong: what a wrong request comes to.
     """
@@ -458,8 +457,6 @@ class Group:
     """What a rule sees.
 
     Args:
-        key: of the group.
-        results: its failing results, in order.
         only: what restricts them, as `cause.only` says it.
     """
 

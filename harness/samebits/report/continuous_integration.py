@@ -31,7 +31,6 @@ class OutcomeRow:
     """One finding.
 
     Args:
-        finding: the finding.
         status: its own, but of a skip that fails the run.
         seconds: of this finding; the sum over all rows is the time of the points.
         cause: what it failed of together with others, where that is known.
@@ -113,7 +112,6 @@ class Outcomes:
     """All rows of a command.
 
     Args:
-        command: such as `check`.
         rows: in the order of the document.
         lines: where the pairs are declared.
     """

@@ -28,7 +28,6 @@ class DeclarationLines:
     """The lines of declarations.
 
     Args:
-        pairs: those that were loaded.
         suites: the folder of the declarations that were not; None without one.
     """
 

@@ -48,7 +48,6 @@ class Rows:
     Args:
         title: the heading, or what is seen of it while it is folded; already escaped.
         head: lines that stay, such as the head of a table.
-        rows: the lines below.
         bad: numbers of the rows that need attention; they are not cut before others.
         folded: whether it is folded even where there is room; then it comes before others where there is little.
         opened: whether rows that need attention keep it from being folded.

@@ -29,7 +29,6 @@ class Badge:
     Args:
         text: the word, such as a verdict.
         sign: one character; terminal and Markdown leave it out.
-        tone: its colour.
     """
 
     text: str
@@ -50,11 +49,7 @@ def cell_text(cell: Cell) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Shown:
-    """What all blocks have.
-
-    Args:
-        media: which printers show it.
-    """
+    """What all blocks have."""
 
     media: tuple[Medium, ...] = EVERYWHERE
 
@@ -80,7 +75,6 @@ class Lines(_Shown):
 
     Args:
         lines: each a text or a `Line`; an empty one is a blank line in a terminal, and nothing elsewhere.
-        title: above them.
         listed: whether they are points of a list; else each is a paragraph.
         indent: blanks before each in a terminal.
         cut: rows of a terminal that each takes at most; 0 for as many as it needs.
@@ -104,7 +98,6 @@ class ValueList(_Shown):
     """Names with their values; those without a value are left out.
 
     Args:
-        rows: name and value.
         indent: blanks before each in a terminal.
         least: characters that a name takes there at least, so that several such lists are aligned.
     """
@@ -119,9 +112,6 @@ class Table(_Shown):
     """A table.
 
     Args:
-        heads: of the columns.
-        rows: their cells.
-        title: above it.
         caption: what it shows, in HTML; the title by default.
         bad: numbers of the rows that need attention: red, and not cut before others.
         right: heads of the columns of numbers.
@@ -152,8 +142,6 @@ class Fold(_Shown):
     """Blocks below a title, which HTML may fold.
 
     Args:
-        title: of the blocks.
-        blocks: in order.
         open: whether HTML shows them unfolded.
         state: what they come to; shown beside the title in HTML.
         short: as of a table.
@@ -182,7 +170,6 @@ class CommandLine(_Shown):
     """A command to copy.
 
     Args:
-        text: the command.
         label: what it does, such as `next` or `run`.
     """
 
@@ -211,8 +198,6 @@ class Code(_Shown):
     """Lines as they are, such as a patch.
 
     Args:
-        lines: without their ends.
-        title: above them.
         language: `diff` marks what is added and removed.
         most: lines in a terminal.
     """
@@ -302,13 +287,10 @@ class Page:
         state: what the run comes to.
         word: the same in the command's own words, such as `as declared`; the state by default.
         closing: one sentence for all of it, with counts.
-        blocks: in order.
         live: blocks that come before them, and that a terminal has shown while the command ran.
         failing: the groups of what fails, the gravest first.
         problems: what could not be looked at.
         command_next: what to run next; that of the first failing group by default.
-        notes: what else to know.
-        environment: where it ran.
         title: as the navigation of a page in HTML names it; the command by default.
         heading: what stands after the name of the tool in Markdown; the command by default.
         explained: whether the blocks explain what fails, so that no printer repeats it.

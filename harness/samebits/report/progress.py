@@ -116,8 +116,6 @@ class ProgressBar:
     """The work of a run as a bar, for the duration of a `with` block.
 
     Args:
-        to: where it is drawn.
-        what: is done, such as `check`.
         totals: how many items each class has; empty where that is unknown: then it shows what was done, and no time.
         clock: seconds; tests give their own.
     """

@@ -29,9 +29,7 @@ class ShardFile:
     """A part of a check.
 
     Args:
-        path: the file.
         document: what it holds; that of a journal has results, and no pairs and problems.
-        request: what was asked for.
         shard: None for a whole check.
     """
 

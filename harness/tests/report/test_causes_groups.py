@@ -160,89 +160,82 @@ def test_a_reference_of_equal_bits_on_the_mesh_does_not_differ() -> None:
     assert "mesh" not in {key[0] for key in keys}
 
 
-def test_accuracy_that_is_lost_is_no_permutation() -> None:
-    text = cause(different(lines=(MOVED,), evidence="loses accuracy: error 9x the reference's", error_ratio=9.0))
-    assert text.startswith("precision is lost (up to 9 times the reference's)") and "permutation" not in text
-    narrow = LineDifference(change="narrower", variant="norm.py:8", variant_code="x.astype(bf16)")
-    text = cause(different(lines=(narrow,), evidence="loses accuracy: error 9x the reference's", error_ratio=9.0))
-    assert "norm.py:8 has `x.astype(bf16)`: floats are narrower from there" in text
+PLACED = LineDifference(change="dtype", variant="norm.py:8", variant_code="x.astype(bf16)")
+NARROW = LineDifference(change="narrower", variant="norm.py:8", variant_code="x.astype(bf16)")
+DTYPES = "dtype: reference=float32, variant=bfloat16"
+CONSTANT = different(evidence=LITERAL, lines=(LINE,))
+LOST: dict[str, Any] = {"evidence": "loses accuracy: error 9x the reference's", "error_ratio": 9.0}
+BIASED = different(evidence="loses accuracy: biased", error_ratio=2.0, bias=0.5, kind="other")
+WILD = different(evidence="loses accuracy: error 8e+06x the reference's", error_ratio=8e6, kind="other")
+REFUSED: dict[str, Any] = {"required": "refused", "leaf": "*"}
+FELL = "these bits were equal here before: bitwise, now rounding; x"
 
 
-def test_a_dtype_is_placed() -> None:
-    line = LineDifference(change="dtype", variant="norm.py:8", variant_code="x.astype(bf16)")
-    text = cause(of_kinds("dtype", lines=(line,), evidence="dtype: reference=float32, variant=bfloat16"))
-    assert text.endswith("(dtype: reference=float32, variant=bfloat16, norm.py:8)")
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ([different(lines=(NARROW,), **LOST)], "norm.py:8 has `x.astype(bf16)`: floats are narrower from there"),
+        ([of_kinds("dtype", lines=(PLACED,), evidence=DTYPES)], f"({DTYPES}, norm.py:8)"),
+        (
+            [different(**REFUSED, reason="'multiply' gave a result; expected ValueError")],
+            "^a check of the arguments is missing: 'multiply' gave a result",
+        ),
+        (
+            [different(**REFUSED, reason="'multiply' raised KeyError; expected ValueError")],
+            "^another error than the documented one",
+        ),
+        ([different(lines=(MOVED,), kind="other")], "^the right elements in the wrong order"),
+        ([different(lines=(LINE,), kind="other")], "^another computation: norm.py:8"),
+        ([of_kinds("sign of zero")], "-0.0 for 0.0"),
+        ([of_kinds("NaN payload")], "NaNs with other bits"),
+        ([of_kinds("NaN vs number", "overflow to infinity")], "^only infinities and NaNs differ"),
+        ([CONSTANT], "^a constant: 1e-06 in the reference, 1e-05 in the variant (norm.py:8)"),
+        ([CONSTANT, *(different(lines=(LINE,), mesh=f"data{size}") for size in (4, 8))], "^another computation"),
+        ([changed(CONSTANT, evidence=LITERAL.replace("1e-05", "1e-06"))], "^another computation"),
+        ([different(kind="other", **LOST)], "^precision is lost (up to 9 times the reference's)"),
+        ([BIASED], "the errors point one way, as truncation makes them"),
+        (
+            [result(verdict="rounding", ok=False, mismatches=1, kind="rounding (1 ulps)")],
+            "^only rounding, which the contract does not accept (it requires bitwise)",
+        ),
+        ([result(verdict="rounding", ok=False, reason=FELL)], "^a change since the verdicts were accepted"),
+        (
+            [result(verdict="bitwise", ok=False, required="proved", evidence="would be proved for: finite x")],
+            "^the bits are equal on every input tried, but the contract requires a proof: would",
+        ),
+        ([different(kind="other")], "^not rounding: in float64 the sides still differ"),  # without a rule the evidence
+    ],
+)
+def test_a_cause(results: list[Finding], words: str) -> None:
+    """A text that begins so after `^`, or has the words."""
+    text = cause(*results)
+    assert text.startswith(words[1:]) if words.startswith("^") else words in text
 
 
-def test_an_expected_error() -> None:
-    missing = different(required="refused", leaf="*", reason="'multiply' gave a result; expected ValueError")
-    assert cause(missing).startswith("a check of the arguments is missing: 'multiply' gave a result")
-    other = different(required="refused", leaf="*", reason="'multiply' raised KeyError; expected ValueError")
-    assert cause(other).startswith("another error than the documented one")
-
-
-def test_a_permutation() -> None:
-    assert cause(different(lines=(MOVED,), kind="other")).startswith("the right elements in the wrong order")
-    assert cause(different(lines=(LINE,), kind="other")).startswith("another computation: norm.py:8")
-
-
-def test_special_values() -> None:
-    assert "-0.0 for 0.0" in cause(of_kinds("sign of zero"))
-    assert "NaNs with other bits" in cause(of_kinds("NaN payload"))
-    assert "only special values" not in cause(of_kinds("sign of zero", "other"))
-
-
-def test_infinities_and_nans() -> None:
-    assert cause(of_kinds("NaN vs number", "overflow to infinity")).startswith("only infinities and NaNs differ")
-    assert "infinities" not in cause(of_kinds("NaN vs number", "other"))
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (of_kinds("sign of zero", "other"), "only special values"),
+        (of_kinds("NaN vs number", "other"), "infinities"),
+        (different(lines=(MOVED,), **LOST), "permutation"),
+        (different(kind="other", **LOST), "one way"),
+        (WILD, "narrower dtype"),  # no dtype costs that much
+    ],
+)
+def test_a_cause_is_not_given_without_its_evidence(found: Finding, words: str) -> None:
+    assert words not in cause(found)
 
 
 @pytest.mark.parametrize("kind", ["dtype", "shape", "structure", "weak type"])
 def test_the_form_of_an_output(kind: str) -> None:
-    assert cause(of_kinds(kind, evidence=f"{kind}: reference=a, variant=b")).startswith("the ")
-    assert f"({kind}: reference=a, variant=b)" in cause(of_kinds(kind, evidence=f"{kind}: reference=a, variant=b"))
-
-
-def test_a_constant() -> None:
-    assert cause(different(evidence=LITERAL, lines=(LINE,))) == (
-        "a constant: 1e-06 in the reference, 1e-05 in the variant (norm.py:8)"
-    )
-    others = [different(lines=(LINE,), mesh=f"data{size}") for size in (4, 8)]
-    assert cause(different(evidence=LITERAL, lines=(LINE,)), *others).startswith("another computation")
-    same = LITERAL.replace("1e-05", "1e-06")
-    assert cause(different(evidence=same, lines=(LINE,))).startswith("another computation")
-
-
-def test_accuracy() -> None:
-    lost = different(evidence="loses accuracy: error 9x the reference's", error_ratio=9.0, kind="other")
-    assert cause(lost).startswith("precision is lost (up to 9 times the reference's)")
-    assert "one way" not in cause(lost)
-    biased = different(evidence="loses accuracy: biased", error_ratio=2.0, bias=0.5, kind="other")
-    assert cause(biased).endswith("the errors point one way, as truncation makes them")
-    wild = different(evidence="loses accuracy: error 8e+06x the reference's", error_ratio=8e6, kind="other")
-    assert "narrower dtype" not in cause(wild)  # no dtype costs that much
-
-
-def test_rounding_that_is_not_accepted() -> None:
-    rounding = result(verdict="rounding", ok=False, mismatches=1, kind="rounding (1 ulps)")
-    assert cause(rounding) == "only rounding, which the contract does not accept (it requires bitwise)"
-    fell = result(verdict="rounding", ok=False, reason="these bits were equal here before: bitwise, now rounding; x")
-    assert cause(fell).startswith("a change since the verdicts were accepted")
-
-
-def test_equal_bits_without_the_proof() -> None:
-    short = result(verdict="bitwise", ok=False, required="proved", evidence="would be proved for: finite x")
-    assert cause(short).startswith("the bits are equal on every input tried, but the contract requires a proof: would")
+    text = cause(of_kinds(kind, evidence=f"{kind}: reference=a, variant=b"))
+    assert text.startswith("the ") and f"({kind}: reference=a, variant=b)" in text
 
 
 def test_a_derivative() -> None:
     gradient = different(direction="gradient", kind="other")
     assert cause(gradient, only=("only in the gradients",)).startswith("the derivative alone")
     assert "derivative" not in cause(gradient)  # no forward pass was compared
-
-
-def test_without_a_rule_the_evidence_stands() -> None:
-    assert cause(different(kind="other")) == "not rounding: in float64 the sides still differ"
 
 
 # --- where a group ends ----------------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ class Section:
     classes and `data-` attributes inside the section.
 
     Args:
-        page: of the document.
         source: the file that the document was read from; None where there is none.
         id: the section's name in the address, which differs from that of others.
     """
