@@ -36,8 +36,10 @@ class ComparingPrograms:
     """The compiled programs of two functions, side by side; in a notebook they show themselves as tables.
 
     Args:
+        name: of the comparison.
         leaves: one comparison per direction: whether both are the same program, and ratios of their figures.
         programs: the figures of each program, as in the JSON document of `samebits compile`.
+        errors: what did not compile.
         ran: with `run=True`, the verdicts on the programs of each function beside what was written.
     """
 
@@ -181,6 +183,7 @@ def run_compiled(
     optimised program of all partitions, evaluated as JAX; once more for the program of its gradient.
 
     Args:
+        function: what is compiled.
         shapes: what it takes: arrays, `jax.ShapeDtypeStruct`, from which values are drawn, and any pytree of them.
         target: a machine by name: `tpu7x:2x2x1`, `v5p:4x4x4`, `cpu`; no TPU is needed, but the extra `tpu`.
         reference: the plain function of one device that it stands for, where it is sharded by hand; itself by default.

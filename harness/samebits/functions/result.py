@@ -24,6 +24,8 @@ class Comparing:
     """The verdicts on two functions or on a pair, leaf by leaf; in a notebook it shows itself as a table.
 
     Args:
+        name: of the comparison.
+        reference: the name of the reference.
         leaves: one record per output leaf and per gradient, as in the JSON document.
         problems: what is wrong with the declaration of a pair; none of two functions.
         notes: what a reader should know.

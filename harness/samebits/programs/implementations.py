@@ -225,6 +225,10 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 
     Equivalent to importing it from `reference_impls/NAME.py` or `optimized_impls/NAME.py`.
 
+    Args:
+        pair: the declaration.
+        side: the reference's name or a variant's.
+
     Returns:
         The function as it is written, not jitted.
 

@@ -29,6 +29,8 @@ class Request:
 
     Args:
         variants: the sides; the reference's own name selects the reference on the mesh.
+        cases: ids of cases.
+        dtypes: names of dtypes.
         meshes: ids of meshes; one that the pair does not list runs too.
         modes: `auto`, `explicit`.
         directions: `forward`, `gradient`.

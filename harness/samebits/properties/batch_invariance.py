@@ -149,6 +149,9 @@ def batch_invariance(
 ) -> BatchInvariance:
     """Say which changes of a batch move the bits of its rows; arguments are those of `assert_batch_invariant`.
 
+    Args:
+        f, args, rows, axis, sizes, keywords: as for `assert_batch_invariant`.
+
     Returns:
         What was tried and what moved; `text()` is the message of `assert_batch_invariant`.
     """

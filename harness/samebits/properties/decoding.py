@@ -157,6 +157,9 @@ def decoding(
 ) -> Decoding:
     """Compare prefill and decoding with the forward pass; arguments and errors are those of `assert_decodes`.
 
+    Args:
+        prefill, decode, forward, tokens, params, prefixes, positions, more: as for `assert_decodes`.
+
     Returns:
         The first positions that differ, or the verdicts; `text()` is the message of `assert_decodes`.
     """

@@ -154,6 +154,9 @@ def resuming(
 ) -> Resuming:
     """Say whether a training goes on after it is restored; arguments and errors are those of `assert_resumes`.
 
+    Args:
+        step, save, restore, state, batches, at, accept: as for `assert_resumes`.
+
     Returns:
         One record for each place at which it was restored; `text()` is the message of `assert_resumes`.
     """
