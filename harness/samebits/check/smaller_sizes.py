@@ -194,9 +194,10 @@ class SmallerSizes:
         sides, at = self._execution.sides, (job.alone, job.on_mesh)
         names = self._execution.pair.reference_name, job.point.variant
         wanted = [sides.forward(name, site).traced.jaxpr for name, site in zip(names, at, strict=True)]
-        best, tries = None, 0
+        best: _Reduced | None = None
+        tries = 0
         for sizes in candidates:
-            before = {} if best is None else best.sizes
+            before: Smaller = {} if best is None else best.sizes
             pair = None
             if not before.keys() & sizes.keys():
                 pair = at_dimensions(sides.pair, job.alone.case, job.alone.mesh, {**before, **sizes})

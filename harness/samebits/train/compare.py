@@ -67,7 +67,12 @@ class Pairing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uncompared:
-    """A run that was trained and is in no comparison, so that nothing can be said about it."""
+    """A run that was trained and is in no comparison, so that nothing can be said about it.
+
+    Args:
+        run: its name.
+        reason: why it is in none.
+    """
 
     run: str
     reason: str

@@ -40,6 +40,7 @@ class Detected:
     Args:
         defect, config: the defect, and the configuration that it is planted into.
         seen: for each of `GATES`, whether it detects the defect.
+        step, leaf: where samebits detects it.
         loss, loss_bfloat16: after the last step.
         max_ulp: of the losses in float32, against the first row.
         first_loss_equal: whether the first loss has the bits of the healthy row.
@@ -61,6 +62,7 @@ class Detection:
     """The detection table of a matrix.
 
     Args:
+        gates: the names of the gates.
         defects: one entry per defect.
         false_alarms: for each gate, how many healthy rows, or correct changes of a row, it flags.
         healthy: for each gate, how many healthy rows or correct changes it was applied to.

@@ -94,14 +94,19 @@ class StepLeaf:
     """The result for one output of a step; published as JSON, so keys keep their meaning.
 
     Args:
+        config, mesh, shard_mode, choice: of the configuration.
+        defect: the planted defect, if any.
         sizes: the sizes at which the step was interpreted, the smallest of the model.
         leaf: `loss`, `perplexity`, `gradients/NAME`, `parameters/NAME`, ...
         verdict: `rounding` (the same formulas), `different` (refuted), or `error` (neither).
+        elements: of the leaf.
         log2_error: the base-two logarithm of the probability that different formulas are taken for equal.
         points, degree, unknown: random points, the degree of the polynomials, calls of uninterpreted functions.
         gap: the largest difference in float64, relative to the largest value, at the weights and inputs of the seed.
         witness: an element that differs, with both values in float64.
+        reason: why nothing was proved.
         seed: of the weights and inputs; the proof is for the routing that they take.
+        seconds: of the whole step.
         replay: the command that proves this step again; empty in documents of older versions.
     """
 

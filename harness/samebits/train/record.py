@@ -56,6 +56,7 @@ class RunRecord:
         config: the name of the configuration.
         digest: of the configuration.
         mesh, shard_mode, choice, dtype: of the configuration.
+        steps: in order.
         tokens_per_second_per_device, step_seconds: from the median step after the first.
         temp_bytes: the compiler's own count of temporary memory, per device.
         compile_seconds: tracing and compiling.

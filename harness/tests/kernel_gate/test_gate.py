@@ -213,7 +213,8 @@ def test_what_is_said_when_the_time_is_over(
     def forked(work: Any, seconds: float) -> ForkEnd:
         end = next(each)
         if isinstance(end, tuple) and end[0] is NEAR:
-            return replace(end[1], value=GateOutcome(rows=(NEAR,)))
+            late: ForkEnd = end[1]
+            return replace(late, value=GateOutcome(rows=(NEAR,)))
         return end if isinstance(end, ForkEnd) else ForkEnd(value=end)
 
     monkeypatch.setattr("samebits.kernel_gate.gate.forked", forked)

@@ -223,6 +223,8 @@ class TriedPoint:
 
     Args:
         number: the position in the table, from 1.
+        point: the label of the point.
+        outcome, signature, detail: of its judgement.
         looks: how many times the point was run.
         remembered: whether all of these runs came from the journal.
         seconds: wall time of this search's own runs.
@@ -251,6 +253,8 @@ class SearchFinding:
 
     Args:
         what: which bisection.
+        found: whether a cause was found.
+        sentence: the answer in one sentence.
         culprits: the causes; each entry is one minimal set of names.
         witness: the location and the numbers that show the failure.
         replay: the command that reproduces it.
@@ -260,6 +264,7 @@ class SearchFinding:
         runs, repeats: number of points run, and number of repeated runs of the same point.
         least: the smallest number of runs that could have found the cause.
         skipped: points that could not be judged.
+        notes: further remarks.
         detail: fields specific to this bisection.
         seconds: wall time.
         interrupted: whether the search was stopped before its end.

@@ -162,6 +162,7 @@ class CheckedGolden:
         name: `MATRIX/RUN`.
         status: `same` bits; `inside` the bounds in another environment; `changed`; or why nothing was compared.
         lane: `exact` for bits, `evidence` for bounds; None if nothing was compared.
+        message: one line.
         first_step, first_leaf: the first change, or the first value outside its bounds.
         ulps: the distance there of a loss or perplexity, in float32 ulps.
         relative: the relative change there.
