@@ -150,7 +150,12 @@ def batch_invariance(
     """Say which changes of a batch move the bits of its rows; arguments are those of `assert_batch_invariant`.
 
     Args:
-        f, args, rows, axis, sizes, keywords: as for `assert_batch_invariant`.
+        f: as for `assert_batch_invariant`.
+        args: as for `assert_batch_invariant`.
+        rows: as for `assert_batch_invariant`.
+        axis: as for `assert_batch_invariant`.
+        sizes: as for `assert_batch_invariant`.
+        keywords: as for `assert_batch_invariant`.
 
     Returns:
         What was tried and what moved; `text()` is the message of `assert_batch_invariant`.

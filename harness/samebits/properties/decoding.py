@@ -158,7 +158,14 @@ def decoding(
     """Compare prefill and decoding with the forward pass; arguments and errors are those of `assert_decodes`.
 
     Args:
-        prefill, decode, forward, tokens, params, prefixes, positions, more: as for `assert_decodes`.
+        prefill: as for `assert_decodes`.
+        decode: as for `assert_decodes`.
+        forward: as for `assert_decodes`.
+        tokens: as for `assert_decodes`.
+        params: as for `assert_decodes`.
+        prefixes: as for `assert_decodes`.
+        positions: as for `assert_decodes`.
+        more: as for `assert_decodes`.
 
     Returns:
         The first positions that differ, or the verdicts; `text()` is the message of `assert_decodes`.

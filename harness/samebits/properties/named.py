@@ -52,7 +52,11 @@ def assert_independent(function: Callable[..., Any], /, *args: Any, of: str, on:
     """Fail unless output elements are proved not to depend on input elements; as `independent`.
 
     Args:
-        function, args, of, on, more: as for `independent`.
+        function: as for `independent`.
+        args: as for `independent`.
+        of: as for `independent`.
+        on: as for `independent`.
+        more: as for `independent`.
 
     Raises:
         AssertionError: they do; the message has two inputs that differ, and the output that moves.
@@ -78,7 +82,10 @@ def causal(
     cotangent of an earlier one.
 
     Args:
-        function, args, keywords, exactly: as for `independent`.
+        function: as for `independent`.
+        args: as for `independent`.
+        keywords: as for `independent`.
+        exactly: as for `independent`.
         axis: of positions, in inputs and outputs.
         on: the arguments that must not be read; by default the floats whose first axes are those of an output, up to
             the axis, or else the first integers that have them.
@@ -109,7 +116,12 @@ def window(
     Args:
         size: of the window, in positions.
         axis: of positions, in inputs and outputs.
-        function, args, keywords, on, exactly, gradient: as for `causal`.
+        function: as for `causal`.
+        args: as for `causal`.
+        keywords: as for `causal`.
+        on: as for `causal`.
+        exactly: as for `causal`.
+        gradient: as for `causal`.
     """
     _require_size(size, "positions")
     call, words = Call(function, args, keywords, exactly), f"a position outside of its window of {size}"
@@ -131,7 +143,12 @@ def batch_rows(
 
     Args:
         axis: of the batch, in inputs and outputs.
-        function, args, keywords, on, exactly, gradient: as for `causal`.
+        function: as for `causal`.
+        args: as for `causal`.
+        keywords: as for `causal`.
+        on: as for `causal`.
+        exactly: as for `causal`.
+        gradient: as for `causal`.
     """
     call = Call(function, args, keywords, exactly)
     places = _by_position("batch_rows", call, axis, on, lambda far: far != 0, "another row")
@@ -154,7 +171,12 @@ def microbatches(
     Args:
         size: of a microbatch, in rows.
         axis: of the batch, in inputs and outputs.
-        function, args, keywords, on, exactly, gradient: as for `causal`.
+        function: as for `causal`.
+        args: as for `causal`.
+        keywords: as for `causal`.
+        on: as for `causal`.
+        exactly: as for `causal`.
+        gradient: as for `causal`.
     """
     _require_size(size, "rows")
     call, words = Call(function, args, keywords, exactly), f"a row of another microbatch of {size}"
@@ -178,7 +200,12 @@ def packed(
 
     Args:
         segment_ids: the name of the argument that holds them, `[batch, positions]`; equal ids are one document.
-        function, args, keywords, on, exactly, gradient: as for `causal`.
+        function: as for `causal`.
+        args: as for `causal`.
+        keywords: as for `causal`.
+        on: as for `causal`.
+        exactly: as for `causal`.
+        gradient: as for `causal`.
 
     Raises:
         RequestError: the segment ids are not there, or hold one segment only.
@@ -224,7 +251,12 @@ def padding(
 
     Args:
         mask: the name of the argument that says which places are valid, `[batch, positions]`: True, or not 0.
-        function, args, keywords, on, exactly, gradient: as for `causal`.
+        function: as for `causal`.
+        args: as for `causal`.
+        keywords: as for `causal`.
+        on: as for `causal`.
+        exactly: as for `causal`.
+        gradient: as for `causal`.
 
     Raises:
         RequestError: the mask is not there, or masks nothing.
@@ -251,7 +283,9 @@ def gradient_stops(function: Callable[..., Any], /, *args: Any, param: str, **ke
     """Find out whether no gradient reaches an argument, whatever the values.
 
     Args:
-        function, args, keywords: as for `independent`.
+        function: as for `independent`.
+        args: as for `independent`.
+        keywords: as for `independent`.
         param: the name of the argument, or of an array in it, such as `params.table`.
 
     Raises:
@@ -271,7 +305,9 @@ def gradient_reaches(function: Callable[..., Any], /, *args: Any, param: str, **
     """Find out whether a gradient reaches every array of an argument: some element of each is not zero in a run.
 
     Args:
-        function, args, keywords: as for `independent`.
+        function: as for `independent`.
+        args: as for `independent`.
+        keywords: as for `independent`.
         param: the name of the argument, or of an array in it.
     """
     begin = time.perf_counter()

@@ -155,7 +155,13 @@ def resuming(
     """Say whether a training goes on after it is restored; arguments and errors are those of `assert_resumes`.
 
     Args:
-        step, save, restore, state, batches, at, accept: as for `assert_resumes`.
+        step: as for `assert_resumes`.
+        save: as for `assert_resumes`.
+        restore: as for `assert_resumes`.
+        state: as for `assert_resumes`.
+        batches: as for `assert_resumes`.
+        at: as for `assert_resumes`.
+        accept: as for `assert_resumes`.
 
     Returns:
         One record for each place at which it was restored; `text()` is the message of `assert_resumes`.

@@ -55,7 +55,7 @@ WEIGHTS: Mapping[str, Weight] = {
 """By room; the modules beside the rooms are one of them."""
 
 CORE_FILES, CORE_LINES = 182, 41_640  # Pallas kernels, signs of their sums, their memory and copies, rows of the gate
-PACKAGE_FILES, PACKAGE_LINES = 459, 99_550  # the memory and the copies of kernels, and the gate within a time
+PACKAGE_FILES, PACKAGE_LINES = 459, 99_610  # the memory and the copies of kernels, and the gate within a time
 
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
