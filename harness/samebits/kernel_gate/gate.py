@@ -88,7 +88,7 @@ def gated(request: GateRequest) -> GateOutcome:
     alone = forked(lambda: watched_alone(request.kernel, values), seconds)
     seen = [] if alone.value is None else [*alone.value.rows]
     if alone.trouble and not seen:
-        slow = stand_in and alone.is_late  # a CPU may take long where inputs are large: that is no fault
+        slow = stand_in and alone.is_late  # a CPU may take long where inputs are large, which says nothing
         row = GateRow(kind="tampering", state="undecided" if slow else "refuted", words=f"it {alone.trouble}")
         return GateOutcome(rows=_whole([row]), notes=notes)
     if any(row.state == "refuted" for row in seen):

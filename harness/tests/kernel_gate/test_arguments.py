@@ -24,7 +24,7 @@ def test_dimensions_of_one_size_part_where_arrays_are_too_large() -> None:
     assert values[1] == 3, "other things stay what they are"
 
 
-def test_no_sizes_stand_for_those_at_which_another_error_is_raised() -> None:
+def test_no_sizes_stand_for_those_at_which_another_error_comes() -> None:
     def alike(x: Any) -> Any:
         raise TypeError("takes 2 arguments")
 

@@ -17,10 +17,8 @@ SHARED = ("project", "support")
 THROUGH = {
     "kernel_gate/test_gate.py": (
         "cli/gate",
-        "kernel_gate/alone",
         "kernel_gate/elsewhere",
         "kernel_gate/judged",
-        "kernel_gate/request",
         "schema/gate_row",
     ),
     "check/test_budget.py": ("host/time_limit",),
