@@ -26,7 +26,7 @@ RESULT_KEYS = {
     "accuracy": "error_reference error_optimized error_ratio error_ratio_low error_ratio_high draws error_group bias "
     "bound bound_used magnitudes bound_reference bound_optimized likely loses_most",
     "proof": "method domain words unkept routing products log2_error points degree unknown assumptions constants "
-    "no_movement refutation sizes family alone not_interpreted",
+    "no_movement refutation sizes family alone reads not_interpreted",
     "named": "lines why",
     "shaken": "",
     "run": "devices device_order layout emulated remembered",
