@@ -90,7 +90,10 @@ class DegreeBounds:
 
 
 FEW = 4
-"""So many arguments of exponentials are added up where a product of exponentials is one."""
+"""Arguments in an accidental equality of exponentials: a product of two on each side.
+
+Pairs are counted, as those of unknown functions are; what longer products have in common by accident is not bounded.
+"""
 
 
 def summed(first: DegreeBounds, second: DegreeBounds) -> DegreeBounds:

@@ -577,7 +577,8 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
 
     Per point a polynomial of this degree vanishes with probability degree / p. An unknown function is asked for equal
     things by accident if all points agree on two of its arguments; an exponential, which every point has for itself,
-    if one does. (The exponential counts as a random function with its law, as in Mirage, section on equivalence.)
+    if one does. (The exponential counts as a random function with its law, as in Mirage, section on equivalence; of
+    arguments that are quotients the degrees of single elements count, `DegreeBounds.of_few`.)
     """
     smallest = PRIMES[len(domain.primes) - 1]
     count, largest = domain.calls.get("exp with its law", (0, 0))
