@@ -464,6 +464,7 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
     else:
         count, largest = field.calls.get("exp with its law", (0, 0))
         field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.of_few))
+        field.nested |= field.refilled or len(element.parts) < len(field.primes)
         parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
         if field.refilled:
             last = field.unknown("exp", [element.parts[0]], shadow, element.degree)

@@ -226,6 +226,8 @@ class FieldBase:
         self.vanishing = vanishing
         self.calls: dict[str, tuple[int, int]] = {}
         """By uninterpreted function: how many elements it was asked for, and their largest degree."""
+        self.nested = False
+        """Whether an argument of an exponential may have another one in it."""
         self.side = 0
         """Which program is interpreted: 0 for the reference, 1 for the variant."""
         self.decisions: dict[str, None] = {}

@@ -579,13 +579,23 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     things by accident if all points agree on two of its arguments; an exponential, which every point has for itself,
     if one does. (The exponential counts as a random function with its law, as in Mirage, section on equivalence; of
     arguments that are quotients the degrees of single elements count, `DegreeBounds.of_few`.)
+
+    Points count at which no two exponentials at all meet by accident. Where they are not nested, a monomial whose own
+    exponentials, at most its degree, meet no other keeps its coefficient, which may bound it better.
     """
-    smallest = PRIMES[len(domain.primes) - 1]
-    count, largest = domain.calls.get("exp with its law", (0, 0))
-    total = _chance(degree + count * count * largest, smallest) ** repetitions
-    for function, (calls, deep) in domain.calls.items():
-        if function != "exp with its law":
-            total += calls * calls / 2 * _chance(2 * deep, PRIMES[0]) ** repetitions
+    prime = PRIMES[len(domain.primes) - 1]
+    count, of_few = domain.calls.get("exp with its law", (0, 0))
+    pairs = [(calls * calls / 2, 2 * deep) for name, (calls, deep) in domain.calls.items() if name not in KNOWN]
+    total = _chance(degree + count * count * of_few, prime) ** repetitions
+    for points in range(1, repetitions + 1 if pairs else 1):  # at which none meet
+        ways = math.comb(repetitions, points) * _chance(count * count * of_few, prime) ** (repetitions - points)
+        total += ways * sum(min(many * _chance(deep, prime) ** points, 1) for many, deep in pairs)
+
+    def vanishes(degree: int) -> float:
+        return _chance(degree + min(count, degree) * count * of_few, prime)
+
+    if not domain.nested:
+        total = min(total, sum(many * vanishes(deep) ** repetitions for many, deep in ((1, degree), *pairs)))
     return math.log2(total) if 0 < total < 1 else (-math.inf if total == 0 else 0.0)
 
 

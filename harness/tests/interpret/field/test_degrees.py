@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from jax import lax
 
 from samebits.errors import NotCovered
+from samebits.interpret.equation import Type
+from samebits.interpret.field import arithmetic, residues
 from samebits.interpret.field import element as degrees
-from samebits.interpret.field import residues
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.element import (
     CONSTANT,
@@ -221,6 +222,55 @@ def test_the_error_bound_depends_on_degree_and_points() -> None:
     assert plain < error_bound(domain, 3, 2) <= ENOUGH
     domain.calls["exp with its law"] = (10**4, 10)
     assert error_bound(domain, 3, 2) > error_bound(domain, 3, 3) > error_bound(domain, 3, 4)
+
+
+def exponentials(*, nested: bool) -> Field:
+    """A domain that was asked for the exponentials of two arrays of a million elements each."""
+    domain, each = Field(repetitions=1, levels=3), Type((1,), np.dtype(np.float32))
+    wide = np.broadcast_to
+    values = [domain.input(name, np.ones(1), each) for name in "xy"]
+    if nested:
+        values = [arithmetic.exp(domain, value) for value in values]
+    many = [
+        FieldElement(tuple(wide(part, (1, 10**6)) for part in value.parts), wide(value.shadow, 10**6), value.degree)
+        for value in values
+    ]
+    for value in many:
+        arithmetic.exp(domain, value)
+    return domain
+
+
+def test_exponentials_are_counted_beside_those_of_one_monomial() -> None:
+    """Of 2 * 10^6 a formula of degree 10 multiplies 10, which makes 2 * 10^7 pairs; where they are nested 4 * 10^12."""
+    prime = math.log2(PRIMES[2])
+    assert error_bound(exponentials(nested=False), 10, 1) == pytest.approx(math.log2(10 + 2e7) - prime, abs=1e-3)
+    assert error_bound(exponentials(nested=True), 10, 1) == pytest.approx(math.log2(4e12) - prime, abs=1e-3)
+
+
+@pytest.mark.parametrize("factors", [1, 4, 9])
+def test_formulas_of_exponentials_vanish_no_more_than_bounded(factors: int) -> None:
+    """(y0 - y1) (y0 - y2) ... of y = G(x) modulo 97 is 0 where another input, or what G gives for it, meets the first.
+
+    The exponential stands for a random function of distinct inputs. Without the pairs the bound would be too low.
+    """
+    small, tries = 97, 200_000
+    rng = np.random.default_rng(factors)
+    x = rng.integers(0, small, (tries, factors + 1))
+    table = rng.integers(0, small, (tries, small), dtype=np.int8)
+    y = np.take_along_axis(table, x, 1)
+    often = float(np.mean(np.any(y[:, :1] == y[:, 1:], 1)))
+    assert factors / small < often <= (factors + factors * (factors + 1)) / small
+
+
+def test_unknown_functions_of_exponentials_need_more_points() -> None:
+    """Two arguments may agree at one point by themselves, and at the other as two exponentials meet there."""
+    domain = Field(levels=3)
+    domain.nested = True
+    domain.calls |= {"exp with its law": (2**20, 4), "tanh": (2**10, 8)}
+    prime, pairs = PRIMES[2], 2**19
+    meets = 2**42 / prime
+    mixed = 2 * meets * (pairs * 16 / prime)
+    assert error_bound(domain, 0, 2) == pytest.approx(math.log2(meets**2 + mixed + pairs * (16 / prime) ** 2), abs=1e-6)
 
 
 def test_a_degree_beyond_every_float_is_no_error_bound() -> None:

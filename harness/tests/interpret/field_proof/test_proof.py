@@ -276,7 +276,7 @@ def test_a_proof_beside_a_difference_has_its_probability() -> None:
     """A leaf that differs, or of which the fields cannot tell, is not a reason to believe another after two points."""
 
     def powers(x: Array, factor: float = 1.0) -> tuple[Array, Array]:
-        rows = jnp.exp(x * np.arange(1, 65, dtype=np.float32)[:, None, None] / 64)
+        rows = jnp.exp(jnp.exp(x * np.arange(1, 65, dtype=np.float32)[:, None, None] / 64))
         return rows.sum(0), factor * x
 
     first, second = said(powers, lambda x: powers(x, 2.0), X)
