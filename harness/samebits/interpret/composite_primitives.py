@@ -335,13 +335,15 @@ def scatter(operation: str) -> Rule:
 
 
 def _ragged_dot_general(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
-    """A product of matrices for each group, whose sizes must be known.
+    """A product of matrices for each group, whose sizes must be known, or the domain has a rule of its own.
 
     Source: `jax.lax.ragged_dot_general`, modes 1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
     """
     numbers = step.params["ragged_dot_dimension_numbers"]
     if len(values) > 3 or step.params.get("group_offset") is not None:
         raise NotCovered(f"{step}: only ragged products without group offsets are covered")
+    if step.name in interpreter.domain.covers and not isinstance(values[2], np.ndarray):
+        return list(interpreter.domain.apply(step, values))
     sizes = interpreter.domain.concrete(step, values[2])
     most, (rows,) = int(np.sum(sizes, -1).max(initial=0)), numbers.lhs_ragged_dimensions
     if most > step.inputs[0].shape[rows]:

@@ -131,7 +131,7 @@ def _interpreted(
     outputs = Interpreter(domain, "cpu")(program.closed, *args)
     reads = np.zeros(relation.forbidden.shape, bool)
     for number, groups in relation.outputs.items():
-        value = outputs[number]
+        value = domain.plain(outputs[number])
         if not isinstance(value, Dependent):
             continue
         for group in np.unique(groups[groups >= 0]).tolist():

@@ -19,8 +19,9 @@ from samebits.errors import NotCovered
 from samebits.interpret import windows
 from samebits.interpret.arrays import ARITHMETIC, MATRICES, evaluate
 from samebits.interpret.data_movement import MOVES, Move, owned
-from samebits.interpret.dependence import elementwise
+from samebits.interpret.dependence import elementwise, ordered_rows
 from samebits.interpret.dependence.elementwise import FINITE, MASKS, NONZERO
+from samebits.interpret.dependence.ordered_rows import Choice, Counted, Ordered, Stored
 from samebits.interpret.dependence.products import product
 from samebits.interpret.dependence.sets import Numbers, SetTable
 from samebits.interpret.dependence.value import Dependent, broadcast, chosen, of_number, opened, settled, together
@@ -33,6 +34,8 @@ _FOLDS |= {"reduce_prod": "mul", "reduce_sum": "add"}
 _RUNNING = {"cummax": "max", "cummin": "min", "cumprod": "mul", "cumsum": "add"}
 _WINDOWS = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter", "scatter-add", "select_n")
 _MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "random_gamma", "scatter-add", *MATRICES))
+_MIXED |= {"ragged_dot_general"}
+_SPECIAL = (Ordered, Choice, Counted, Stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,14 @@ class DependenceDomain:
 
     name = "dependence"
     keeps_constants = True
-    covers = frozenset((*ARITHMETIC, *ORDERED, *_WINDOWS))
+    covers = frozenset((*ARITHMETIC, *ORDERED, *_WINDOWS, "ragged_dot_general"))
 
     def __init__(self, groups: int, cut: Cut | None = None) -> None:
         self.table = SetTable(groups)
         self.equations = 0
         self.places: dict[int, Step] = {}
         self._cut = cut
+        self._choices = 0
         self._conditions: dict[str, float] = {}
 
     def assume(self, condition: str, magnitude: float = 0.0) -> None:
@@ -89,15 +93,33 @@ class DependenceDomain:
         return np.asarray(array, np.float64)
 
     def value(self, value: Any, kind: Type) -> Dependent:
-        """Return a concrete array as a value."""
+        """Return a concrete array as a value, and one in an order as one that may be in any."""
+        value = self.plain(value)
         return value if isinstance(value, Dependent) else of_number(value, kind)
+
+    def plain(self, value: Any) -> Any:
+        """Return a value each of whose elements has a set of its own: an order gets in by the equation that sorts."""
+        known = ordered_rows.plain(self.table, value)
+        if isinstance(value, Ordered):
+            self.equations += 1
+            self.places[self.equations] = value.order.step
+            known = self._without(known)
+        return known
+
+    def _without(self, value: Dependent) -> Dependent:
+        """Return a value of an equation without the group that is cut out."""
+        if self._cut is None or self.equations > self._cut.until:
+            return value
+        return replace(value, sets=self.table.without(value.sets, self._cut.group, self._cut.beside))
 
     def zeroed(self, value: Dependent, zeros: Array) -> Dependent | Array:
         """Return an argument some elements of which are zero."""
         return settled(chosen(zeros, of_number(np.zeros(value.shape), Type(value.shape, value.numbers.dtype)), value))
 
-    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Dependent | Array:
+    def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Any:
         """Move sets with their elements."""
+        if any(isinstance(value, _SPECIAL) for value in values):
+            return ordered_rows.moved(self, values, move, kind)
         parts = [self.value(value, kind) for value in values]
         return settled(together(lambda arrays: owned(move(arrays)), parts))
 
@@ -107,12 +129,13 @@ class DependenceDomain:
 
     def concrete(self, step: Step, value: Any) -> Array:
         """Return numbers that are known."""
-        if isinstance(value, Dependent):
+        if isinstance(value, (Dependent, *_SPECIAL)):
             raise NotCovered(f"{step} decides by numbers that depend on the inputs")
         return np.asarray(value)
 
     def same(self, first: Any, second: Any) -> bool:
         """Return whether two values have the same sets and the same known numbers."""
+        first, second = self.plain(first), self.plain(second)
         if isinstance(first, Dependent) != isinstance(second, Dependent):
             return False
         if not isinstance(first, Dependent):
@@ -125,12 +148,18 @@ class DependenceDomain:
         self.places[self.equations] = step
         if all(isinstance(value, np.ndarray) for value in values):
             return ORDERED[step.name](self, step, values) if step.name in ORDERED else evaluate(step, values)
+        rule = self._rule(step)
+        if step.name == "sort" or any(isinstance(value, _SPECIAL) for value in values):
+            followed = ordered_rows.apply(self, step, values, rule == self._each)
+            if followed is not None:
+                return followed
         parts = [self.value(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
-        outputs = self._rule(step)(step, parts)
-        if self._cut is not None and self.equations <= self._cut.until:
-            group, beside = self._cut.group, self._cut.beside
-            outputs = [replace(each, sets=self.table.without(each.sets, group, beside)) for each in outputs]
-        return [settled(output) for output in outputs]
+        outputs = rule(step, parts)
+        done = [settled(self._without(output)) for output in outputs]
+        if step.name not in ("argmax", "argmin", "top_k"):
+            return done
+        self._choices += math.prod(step.outputs[-1].shape)
+        return ordered_rows.among(step, done, self._choices)
 
     def either(self, step: Step, which: Any, outcomes: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the outputs of branches one of which a predicate chooses that is not known."""

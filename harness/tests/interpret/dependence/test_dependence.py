@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import NotCovered
 from samebits.interpret.dependence import domain as dependence
-from samebits.interpret.dependence import elementwise, products
+from samebits.interpret.dependence import elementwise, ordered_rows, products
 from samebits.interpret.dependence.domain import Cut, DependenceDomain
 from samebits.interpret.dependence.sets import SetTable
 from samebits.interpret.dependence.value import LOW, Dependent, opened
@@ -38,7 +38,7 @@ def interpreted(closed: Any, arrays: Sequence[Any], tracked: Sequence[bool], cut
         groups = first + np.arange(array.size).reshape(array.shape)
         args.append(opened(domain.table.single(groups), Type(array.shape, array.dtype)))
         first += array.size
-    return domain, Interpreter(domain, "cpu")(closed, *args)
+    return domain, [domain.plain(output) for output in Interpreter(domain, "cpu")(closed, *args)]
 
 
 def reads(function: Callable[..., Any], *arrays: Any, known: Sequence[int] = ()) -> Matrix:
@@ -236,7 +236,7 @@ MUTANTS: dict[str, tuple[str, Any, str, Any]] = {
     "no factor is used": ("product of all", products, "used", lambda value: value.states < 0),
     "a factor of zero is used": ("product with zeros", products, "used", lambda value: value.states >= 0),
     "an index is never open": ("place by value", dependence, "_unknown", lambda indices, axes: []),
-    "a sort keeps places": ("sort", DependenceDomain, "_anywhere", lambda self, sets, axes: sets),
+    "a sort keeps places": ("sort", ordered_rows, "plain", lambda table, value: getattr(value, "value", value)),
     "a union is its first set": ("cumulative sum", SetTable, "union", lambda self, first, second: first),
     "a union over an axis is empty": ("largest", SetTable, "union", lambda self, first, second: first * 0),
     "a predicate decides nothing": ("choice by value", elementwise, "select", lambda domain, step, values: values[1]),
