@@ -55,7 +55,7 @@ WEIGHTS: Mapping[str, Weight] = {
 """By room; the modules beside the rooms are one of them."""
 
 CORE_FILES, CORE_LINES = 183, 42_155  # dependence through sorted rows, of which experts are made
-PACKAGE_FILES, PACKAGE_LINES = 460, 100_090  # likewise
+PACKAGE_FILES, PACKAGE_LINES = 460, 100_120  # likewise
 
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
