@@ -62,8 +62,9 @@ class Ordered:
         """Return whether the rows of another value are in the same order."""
         return self.order is other.order and self.back == other.back
 
-    def of(self, value: Dependent | Array, axis: int) -> Ordered | Array:
+    def of(self, value: Any, axis: int) -> Ordered | Array:
         """Return another value in this order, which changes none whose rows are all the same numbers."""
+        value = value.plain if isinstance(value, Choice) else value
         if isinstance(value, np.ndarray) and _is_constant(value, axis):
             return value
         return Ordered(value, axis, self.order, self.back)

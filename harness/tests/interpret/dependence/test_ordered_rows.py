@@ -103,6 +103,7 @@ HONEST = {
 
 MIXED = {
     "never put back": by_sorting(back=lambda rows, _: rows),
+    "best of each row, never put back": by_sorting(back=lambda rows, _: jnp.argmax(rows, -1) * 1.0),
     "put back by the order": by_sorting(back=lambda rows, order: rows[order]),
     "put back by another": by_sorting(back=lambda rows, order: rows[jnp.argsort(order[::-1])]),
     "put back by others": lambda x: x[jnp.argsort(x[:, 0])][jnp.argsort(jnp.argsort(x[:, 1]))],
