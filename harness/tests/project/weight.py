@@ -54,13 +54,13 @@ WEIGHTS: Mapping[str, Weight] = {
 }
 """By room; the modules beside the rooms are one of them."""
 
-CORE_FILES, CORE_LINES = 183, 42_155  # dependence through sorted rows, of which experts are made
-PACKAGE_FILES, PACKAGE_LINES = 460, 100_120  # likewise
+CORE_FILES, CORE_LINES = 183, 42_165  # dependence through sorted rows, of which experts are made
+PACKAGE_FILES, PACKAGE_LINES = 460, 100_130  # likewise
 
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
 
-TEST_LINES = 97_285  # layers of experts that sort, and how often formulas of exponentials vanish
+TEST_LINES = 97_300  # layers of experts that sort, and how often formulas of exponentials vanish
 """In `harness/tests/`, helpers included."""
 
 BESIDE = "beside the rooms"

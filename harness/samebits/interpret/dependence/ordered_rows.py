@@ -383,20 +383,23 @@ _RULES: dict[str, _Rule] = {
 def _moved_rows(domain: OrderingDomain, values: Sequence[Any], move: Move, kind: Type) -> Any:
     """Return the rows along the axis of the result along which each element comes from the next row."""
     first = next(value for value in values if isinstance(value, Ordered))
-    if not all(isinstance(value, Ordered) and value.has_order_of(first) for value in values):
-        return None
+    for value in values:
+        if not (value.has_order_of(first) if isinstance(value, Ordered) else isinstance(value, np.ndarray)):
+            return None
     rows = first.shape[first.axis]
     numbers = _numbered(values)
-    steps_between = [math.prod(each.shape[each.axis + 1 :]) for each in values]
-    strides = np.concatenate([np.full(own.size, each) for own, each in zip(numbers, steps_between, strict=True)])
+    between = [math.prod(each.shape[each.axis + 1 :]) if isinstance(each, Ordered) else 0 for each in values]
+    strides = np.concatenate([np.full(own.size, each) for own, each in zip(numbers, between, strict=True)])
     starts = np.concatenate([np.full(own.size, own.reshape(-1)[:1]) for own in numbers])
     places = owned(move(numbers))
+    if not np.all(strides[places]):  # some elements are of no row at all: a pad
+        return None
     for axis in (axis for axis, size in enumerate(places.shape) if size == rows):
         along = np.moveaxis(places, axis, 0)
         begin, stride = along[0], strides[along[0]]
         steps = np.arange(rows).reshape(-1, *[1] * (places.ndim - 1))
         if not np.any((begin - starts[begin]) // stride % rows) and np.all(along == begin + stride * steps):
-            inner = [value.value for value in values]
+            inner: list[Any] = [value.value if isinstance(value, Ordered) else value for value in values]
             known = all(isinstance(each, np.ndarray) for each in inner)
             return first.of(owned(move(inner)) if known else domain.moved(inner, move, kind), axis)
     return None
@@ -435,6 +438,8 @@ def _decided(domain: OrderingDomain, step: Step, values: Sequence[Any], by_eleme
     first = values[0]
     if step.name == "convert_element_type" and isinstance(first, Counted):
         return [Counted(_inner(domain, step, [first.plain]), first.choices)]
+    if step.name == "reduce_sum" and isinstance(first, Counted):
+        return [np.asarray(first.choices.size, step.output.dtype)]
     if step.name == "reduce_sum" and isinstance(first, Choice):
         return _summed(domain, step, first)
     if step.name == "scatter-add" and isinstance(values[1], Choice):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jax import Array, lax
 
+from optimized_impls import moe as moe_layers
 from samebits.interpret.dependence import ordered_rows
 from samebits.interpret.dependence.ordered_rows import Counted, Ordered
 from samebits.properties.named import batch_rows, independent
@@ -18,6 +19,11 @@ ROWS, WIDTH, EXPERTS = 6, 4, 3
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(ROWS, WIDTH)).astype(np.float32)
 UP: Any = RNG.normal(size=(EXPERTS, WIDTH, 5)).astype(np.float32)
+ROUTED: Any = (
+    RNG.normal(size=(WIDTH, EXPERTS)).astype(np.float32),
+    np.zeros(EXPERTS, np.float32),
+    *(RNG.normal(size=(EXPERTS, *shape)).astype(np.float32) for shape in ((WIDTH, 5), (WIDTH, 5), (5, WIDTH))),
+)
 DOWN: Any = RNG.normal(size=(EXPERTS, 5, WIDTH)).astype(np.float32)
 
 Function = Callable[[Array], Array]
@@ -98,6 +104,8 @@ HONEST = {
     "counts of all, turned": moe(lambda keys: bincount(jnp.concatenate([keys[1:], keys[:1]]))),
     "segments": moe(lambda keys: jax.ops.segment_sum(jnp.ones_like(keys), keys, EXPERTS)),
     "two experts": two_experts,
+    "sparse": lambda x: moe_layers.sparse(x[None], *ROUTED, top_k=2)["out"][0],
+    "ring": lambda x: moe_layers.ring(x[None], *ROUTED, top_k=2)["out"][0],
     "two layers": two_layers,
 }
 
@@ -113,6 +121,7 @@ MIXED = {
     "capacity": by_sorting(work=lambda rows, _: jnp.where(jnp.arange(ROWS)[:, None] < 4, rows, 0)),
     "running sum": by_sorting(work=lambda rows, _: jnp.cumsum(rows, 0)),
     "neighbour": by_sorting(work=lambda rows, _: rows + jnp.roll(rows, 1, 0)),
+    "shifted by a pad": by_sorting(work=lambda rows, _: jnp.pad(rows, ((1, 0), (0, 0)))[:-1]),
     "flat neighbour": by_sorting(work=lambda rows, _: jnp.roll(rows.reshape(-1), 1).reshape(rows.shape)),
     "mean of all": by_sorting(work=lambda rows, _: rows - rows.mean(0)),
     "transposed product": by_sorting(work=lambda rows, _: rows @ (rows.T @ rows)),
