@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from samebits.interpret.arrays import evaluate
+from samebits.interpret.arrays import ARITHMETIC, evaluate
 from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.dependence.products import product
 from samebits.interpret.dependence.sets import Numbers, SetTable
@@ -25,18 +25,34 @@ LARGEST = 1 << 20
 """Elements of the tables of what choices decide; larger ones are followed as numbers of which nothing is known."""
 
 
+class Decided(NamedTuple):
+    """Numbers that choices decide, one each.
+
+    Args:
+        choices: `[n]`, the numbers of the choices, ascending.
+        table: `[outcomes, n]`, what each outcome of each makes of it; -1 where it is outside of all groups.
+    """
+
+    choices: Array
+    table: Array
+
+    def within(self, groups: int) -> Decided:
+        """Return the same, with what is beyond some groups outside of them."""
+        return Decided(self.choices, np.where(self.table < groups, self.table, -1))
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Order:
     """A permutation that sorts rows by keys that are not known.
 
     Args:
         keys: `[rows]`, the set that the key of each row may be computed from.
-        choices: `[rows]`, the choices that the keys are; None where they are other numbers.
+        decided: what the keys are, where choices decide them.
         step: the equation that sorts.
     """
 
     keys: Numbers
-    choices: Array | None
+    decided: Decided | None
     step: Step
 
 
@@ -92,10 +108,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Counted:
-    """How often each outcome was chosen by some choices, in ascending order of their numbers."""
+    """How many of some numbers are 0, 1, 2, ..."""
 
     plain: Dependent
-    choices: Array
+    numbers: Decided
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -196,12 +212,19 @@ def _numbered(values: Sequence[Any]) -> list[Array]:
 
 
 def _moved_choices(domain: OrderingDomain, values: Sequence[Any], move: Move, kind: Type) -> Any:
+    """Return choices beside each other, or beside known numbers, which are outcomes of choices of their own."""
     choices = [value for value in values if isinstance(value, Choice)]
-    if not choices or len({len(each.table) for each in choices}) > 1 or len(choices) < len(values):
+    if len({len(each.table) for each in choices}) != 1 or not all(isinstance(v, Choice | np.ndarray) for v in values):
         return None
-    table = np.stack([owned(move([each.table[n] for each in choices])) for n in range(len(choices[0].table))])
-    together = domain.moved([each.plain for each in choices], move, kind)
-    return _choice(together, owned(move([each.choices for each in choices])), table)
+    outcomes = [
+        owned(move([value.table[n] if isinstance(value, Choice) else value for value in values]))
+        for n in range(len(choices[0].table))
+    ]
+    known = [value.choices if isinstance(value, Choice) else np.full(value.shape, -1) for value in values]
+    numbers = owned(move(known))
+    numbers = np.where(numbers < 0, -1 - np.arange(numbers.size).reshape(numbers.shape), numbers)
+    together = domain.moved([domain.plain(value) for value in values], move, kind)
+    return _choice(together, numbers, np.stack(outcomes))
 
 
 def _inner(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Any:
@@ -326,9 +349,11 @@ def _sorted(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequen
         return [value.value if isinstance(value, Ordered) else back.of(value, 0) for value in values]
     if any(isinstance(value, Ordered) for value in values):
         return None
-    decides = isinstance(keys, Choice) and bool(np.all(keys.table == np.arange(len(keys.table))[:, None]))
+    decided = None
+    if isinstance(keys, Choice) and np.all(keys.table >= 0):
+        decided = _by_choice(keys.choices, keys.table)
     parts = [domain.plain(value) for value in values]
-    order = Order(parts[0].sets, keys.choices if decides else None, step)
+    order = Order(parts[0].sets, decided, step)
     return [Ordered(part, 0, order, back=False) for part in parts]
 
 
@@ -338,9 +363,11 @@ def _ragged(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequen
     numbers = step.params["ragged_dot_dimension_numbers"]
     (left_sum, right_sum), (left_batch, _) = numbers.dot_dimension_numbers
     (rows,) = numbers.lhs_ragged_dimensions
-    if not isinstance(left, Ordered) or not isinstance(sizes, Counted) or left.order.choices is None:
+    if not isinstance(left, Ordered) or not isinstance(sizes, Counted) or left.order.decided is None:
         return None
-    if left.back or left.axis != rows or left_batch or not np.array_equal(np.sort(left.order.choices), sizes.choices):
+    if left.back or left.axis != rows or left_batch:
+        return None
+    if not all(map(np.array_equal, left.order.decided.within(sizes.shape[0]), sizes.numbers)):
         return None
     table, kinds, keys = domain.table, list(step.inputs[:2]), left.order.keys
     if rows in left_sum:
@@ -437,24 +464,24 @@ def _decided(domain: OrderingDomain, step: Step, values: Sequence[Any], by_eleme
     """Return what an equation makes of choices, or of how often each outcome was chosen."""
     first = values[0]
     if step.name == "convert_element_type" and isinstance(first, Counted):
-        return [Counted(_inner(domain, step, [first.plain]), first.choices)]
-    if step.name == "reduce_sum" and isinstance(first, Counted):
-        return [np.asarray(first.choices.size, step.output.dtype)]
+        return [Counted(_inner(domain, step, [first.plain]), first.numbers)]
+    if step.name == "reduce_sum" and isinstance(first, Counted) and np.all(first.numbers.table >= 0):
+        return [np.asarray(first.numbers.choices.size, step.output.dtype)]
     if step.name == "reduce_sum" and isinstance(first, Choice):
         return _summed(domain, step, first)
     if step.name == "scatter-add" and isinstance(values[1], Choice):
         return _added(domain, step, values)
     choices = [value for value in values if isinstance(value, Choice)]
     known = all(isinstance(value, Choice | np.ndarray) for value in values)
-    if not by_element or not known:
+    if not by_element or not known or step.name not in (*ARITHMETIC, "select_n"):
         return None
     each = [np.broadcast_to(choice.choices, step.output.shape) for choice in choices]
     if len({len(choice.table) for choice in choices}) > 1 or not all(np.array_equal(own, each[0]) for own in each):
         return None
-    rows = [
-        evaluate(step, [value.table[n] if isinstance(value, Choice) else value for value in values])[0]
-        for n in range(len(choices[0].table))
-    ]
+    rows = []
+    for n in range(len(choices[0].table)):
+        which, *cases = numbers = [value.table[n] if isinstance(value, Choice) else value for value in values]
+        rows.append(np.choose(which, cases) if step.name == "select_n" else evaluate(step, numbers)[0])
     (output,) = domain.apply(step, [value.plain if isinstance(value, Choice) else value for value in values])
     return [_choice(output, each[0], np.stack(rows))]
 
@@ -468,8 +495,10 @@ def _summed(domain: OrderingDomain, step: Step, value: Choice) -> Sequence[Any] 
     ones = np.moveaxis(value.table, 1 + left[0], 1)
     ones = ones.reshape(*ones.shape[:2], -1)
     choices = np.moveaxis(value.choices, left[0], 0).reshape(ones.shape[1], -1)
-    counts = bool((ones == np.eye(*ones.shape[:2])[:, :, None]).all() and (choices == choices[:1]).all())
-    return _counts(choices[0], _inner(domain, step, [value.plain])) if counts else None
+    if not np.all((ones == 0) | (ones == 1)) or np.any(ones.sum(1) > 1) or np.any(choices != choices[:1]):
+        return None
+    table = np.where(ones.any(1), ones.argmax(1), -1)
+    return _counts(choices[0], table, _inner(domain, step, [value.plain]))
 
 
 def _added(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequence[Any] | None:
@@ -478,13 +507,20 @@ def _added(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequenc
     known = isinstance(operand, np.ndarray) and isinstance(updates, np.ndarray)
     if not known or operand.ndim != 1 or operand.any() or not np.all(updates == 1) or indices.shape[-1] != 1:
         return None
-    outcomes = len(indices.table)
-    same = indices.table.reshape(outcomes, -1) == np.arange(outcomes)[:, None]
-    if outcomes > operand.size or not same.all() or updates.size != indices.choices.size:
+    table = indices.table.reshape(len(indices.table), -1)
+    inside = (table >= 0) & (table < operand.size)
+    if updates.size != indices.choices.size or not (inside.all() or "FILL_OR_DROP" in str(step.params["mode"])):
         return None
-    return _counts(indices.choices.reshape(-1), _inner(domain, step, [operand, indices.plain, updates]))
+    value = _inner(domain, step, [operand, indices.plain, updates])
+    return _counts(indices.choices, np.where(inside, table, -1), value)
 
 
-def _counts(choices: Array, value: Any) -> Sequence[Any] | None:
-    known = np.unique(choices)
-    return [Counted(value, known)] if known.size == choices.size and isinstance(value, Dependent) else None
+def _counts(choices: Array, table: Array, value: Any) -> Sequence[Any] | None:
+    numbers = _by_choice(choices, table)
+    return [Counted(value, numbers)] if numbers is not None and isinstance(value, Dependent) else None
+
+
+def _by_choice(choices: Array, table: Array) -> Decided | None:
+    """Return numbers in the order of their choices; None where one choice decides several."""
+    known, first = np.unique(choices.reshape(-1), return_index=True)
+    return Decided(known, table.reshape(len(table), -1)[:, first]) if known.size == choices.size else None

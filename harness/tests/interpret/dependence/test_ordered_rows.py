@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from optimized_impls import moe as moe_layers
 from samebits.interpret.dependence import ordered_rows
-from samebits.interpret.dependence.ordered_rows import Counted, Ordered
+from samebits.interpret.dependence.ordered_rows import Counted, Decided, Ordered
 from samebits.properties.named import batch_rows, independent
 from samebits.properties.reading import Reading
 
@@ -35,6 +35,10 @@ def chosen(x: Array) -> Array:
 
 def bincount(keys: Array) -> Array:
     return jnp.bincount(keys, length=EXPERTS).astype(jnp.int32)
+
+
+def compared(keys: Array) -> Array:
+    return (keys[:, None] == jnp.arange(EXPERTS)).sum(0)
 
 
 def experts(rows: Array, sizes: Array) -> Array:
@@ -100,7 +104,9 @@ HONEST = {
     "best of each row": by_sorting(work=lambda rows, _: rows * jnp.argmax(rows, -1)[:, None]),
     "bincount": moe(),
     "one-hot": moe(lambda keys: jax.nn.one_hot(keys, EXPERTS, dtype=jnp.int32).sum(0)),
-    "compared": moe(lambda keys: (keys[:, None] == jnp.arange(EXPERTS)).sum(0)),
+    "compared": moe(compared),
+    "keys in another order": moe(keys=lambda x: (chosen(x) + 1) % EXPERTS),
+    "padded rows are in no group": moe(keys=lambda x: jnp.where(jnp.arange(ROWS) < 4, chosen(x), EXPERTS)),
     "counts of all, turned": moe(lambda keys: bincount(jnp.concatenate([keys[1:], keys[:1]]))),
     "segments": moe(lambda keys: jax.ops.segment_sum(jnp.ones_like(keys), keys, EXPERTS)),
     "two experts": two_experts,
@@ -127,6 +133,9 @@ MIXED = {
     "transposed product": by_sorting(work=lambda rows, _: rows @ (rows.T @ rows)),
     "pairs share a place": by_sorting(back=lambda rows, order: jnp.zeros_like(rows).at[order // 2].add(rows)),
     "the last of a pair wins": by_sorting(back=lambda rows, at: jnp.zeros_like(rows).at[at - at % 2].set(rows)),
+    "a key is before all groups": moe(
+        lambda keys: (keys[:, None] == jnp.arange(EXPERTS)).sum(0), lambda x: chosen(x) - 1
+    ),
     "counts of others": moe(lambda keys: bincount((keys + 1) % EXPERTS)),
     "counts of the first rows": moe(lambda keys: bincount(keys[:-1])),
     "counted for another": moe(lambda keys: bincount(jnp.concatenate([keys[:-1], keys[:1]]))),
@@ -164,7 +173,7 @@ WRONG: dict[str, tuple[Any, str, Any, str]] = {
     "any sizes count the keys": (
         ordered_rows,
         "_counts",
-        lambda choices, value: [Counted(value, np.unique(choices))],
+        lambda choices, table, value: [Counted(value, Decided(np.unique(choices), table[:, :ROWS]))],
         "counted twice",
     ),
 }
