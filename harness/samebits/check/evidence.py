@@ -575,12 +575,9 @@ FARTHER = 32.0
 kind, as `GROSS` of `rounding`; what is less changes no verdict where no limit is set.
 """
 
-FURTHER = 2
-"""How many such inputs are measured: bounds of a layer of a real model take a minute for each."""
-
 
 def farthest(labels: Sequence[str], path: str, alone: ProgramOutputs, variant: ProgramOutputs) -> list[str]:
-    """Return the first input, and the few at which both sides are farthest apart in a row by its own size, and much."""
+    """Return the first input, and those at which both sides are much farther apart in a row, by its own size."""
     apart: dict[str, float] = {}
     for label in labels:
         first, second = (
@@ -591,9 +588,7 @@ def farthest(labels: Sequence[str], path: str, alone: ProgramOutputs, variant: P
             gaps = np.nanmax(np.abs(first - second), axis=-1, initial=0.0)
             sizes = np.nanmax(np.maximum(np.abs(first), np.abs(second)), axis=-1, initial=0.0)
             apart[label] = float(np.nanmax(gaps / sizes, initial=0.0))
-    much = [label for label in labels[1:] if not apart[label] <= FARTHER * apart[labels[0]]]
-    chosen = {*labels[:1], *sorted(much, key=lambda label: -apart[label])[:FURTHER]}
-    return [label for label in labels if label in chosen]
+    return [label for label in labels if label == labels[0] or not apart[label] <= FARTHER * apart[labels[0]]]
 
 
 def _known(identity: FieldIdentity | Unproved) -> dict[str, Any]:

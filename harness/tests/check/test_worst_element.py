@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from samebits.check.error_groups import LeafSample, error_ratios, errors_in
-from samebits.check.evidence import farthest
 from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.check.rounding import gather_evidence
 from samebits.numerics.bits import Leaf, compare
@@ -138,16 +137,6 @@ def test_values_that_are_the_same_show_nothing() -> None:
 def seen(**arrays: np.ndarray) -> ProgramOutputs:
     trees = {label: HostTree(structure="*", leaves={"out": Leaf.of(array)}) for label, array in arrays.items()}
     return ProgramOutputs(trees=trees, repeats=True, layout={}, replicas=[])
-
-
-def test_of_large_arrays_the_farthest_inputs_are_measured() -> None:
-    """The first input, and two more where a row is 32 times farther apart than there: a fault shows at one of them."""
-    apart = {"first": 1e-6, "near": 3e-5, "fault": 0.5, "far": 1e-3, "other": 1e-2}
-    first = seen(**{label: np.ones((2, 3)) for label in apart})
-    second = seen(**{label: np.array([[1.0, 1, 1], [1, 1 + gap, 1]]) for label, gap in apart.items()})
-    assert farthest([*apart], "out", first, second) == ["first", "fault", "other"]
-    assert farthest(["first", "near"], "out", first, second) == ["first"]
-    assert farthest([], "out", first, second) == []
 
 
 def test_a_nan_on_the_second_input_is_the_witness() -> None:
