@@ -21,7 +21,7 @@ from samebits.interpret.arrays import ARITHMETIC, MATRICES, evaluate
 from samebits.interpret.data_movement import MOVES, Move, owned
 from samebits.interpret.dependence import elementwise, ordered_rows
 from samebits.interpret.dependence.elementwise import FINITE, MASKS, NONZERO
-from samebits.interpret.dependence.ordered_rows import Choice, Counted, Ordered, Stored
+from samebits.interpret.dependence.ordered_rows import Followed, Ordered
 from samebits.interpret.dependence.products import product
 from samebits.interpret.dependence.sets import Numbers, SetTable
 from samebits.interpret.dependence.value import Dependent, broadcast, chosen, of_number, opened, settled, together
@@ -33,9 +33,8 @@ _FOLDS = {f"reduce_{name}": name for name in ("and", "max", "min", "or", "xor")}
 _FOLDS |= {"reduce_prod": "mul", "reduce_sum": "add"}
 _RUNNING = {"cummax": "max", "cummin": "min", "cumprod": "mul", "cumsum": "add"}
 _WINDOWS = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter", "scatter-add", "select_n")
-_MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "random_gamma", "scatter-add", *MATRICES))
-_MIXED |= {"ragged_dot_general"}
-_SPECIAL = (Ordered, Choice, Counted, Stored)
+_RAGGED = "ragged_dot_general"
+_MIXED = frozenset(("bitcast_convert_type", "dot_general", "iota", "random_gamma", _RAGGED, "scatter-add", *MATRICES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class DependenceDomain:
 
     name = "dependence"
     keeps_constants = True
-    covers = frozenset((*ARITHMETIC, *ORDERED, *_WINDOWS, "ragged_dot_general"))
+    covers = frozenset((*ARITHMETIC, *ORDERED, *_WINDOWS, _RAGGED))
 
     def __init__(self, groups: int, cut: Cut | None = None) -> None:
         self.table = SetTable(groups)
@@ -118,7 +117,7 @@ class DependenceDomain:
 
     def moved(self, values: Sequence[Any], move: Move, kind: Type) -> Any:
         """Move sets with their elements."""
-        if any(isinstance(value, _SPECIAL) for value in values):
+        if any(isinstance(value, Ordered | Followed) for value in values):
             return ordered_rows.moved(self, values, move, kind)
         parts = [self.value(value, kind) for value in values]
         return settled(together(lambda arrays: owned(move(arrays)), parts))
@@ -129,7 +128,7 @@ class DependenceDomain:
 
     def concrete(self, step: Step, value: Any) -> Array:
         """Return numbers that are known."""
-        if isinstance(value, (Dependent, *_SPECIAL)):
+        if isinstance(value, Dependent | Ordered | Followed):
             raise NotCovered(f"{step} decides by numbers that depend on the inputs")
         return np.asarray(value)
 
@@ -149,7 +148,7 @@ class DependenceDomain:
         if all(isinstance(value, np.ndarray) for value in values):
             return ORDERED[step.name](self, step, values) if step.name in ORDERED else evaluate(step, values)
         rule = self._rule(step)
-        if step.name == "sort" or any(isinstance(value, _SPECIAL) for value in values):
+        if step.name == "sort" or any(isinstance(value, Ordered | Followed) for value in values):
             followed = ordered_rows.apply(self, step, values, rule == self._each)
             if followed is not None:
                 return followed
@@ -158,8 +157,8 @@ class DependenceDomain:
         done = [settled(self._without(output)) for output in outputs]
         if step.name not in ("argmax", "argmin", "top_k"):
             return done
-        self._choices += math.prod(step.outputs[-1].shape)
-        return ordered_rows.among(step, done, self._choices)
+        first, self._choices = self._choices, self._choices + math.prod(step.outputs[-1].shape)
+        return ordered_rows.among(step, done, first)
 
     def either(self, step: Step, which: Any, outcomes: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the outputs of branches one of which a predicate chooses that is not known."""

@@ -1,8 +1,8 @@
-"""Rows that are sorted, used and put back, as an expert layer does with its tokens: values in an order not known.
+"""Rows that are sorted, used row by row and put back, as the tokens of an expert layer: values in an unknown order.
 
-A sort by keys that depend on the inputs may put any row anywhere. What treats all rows alike and puts them back reads
-no other rows: such a value is held as it is without the order. Where an equation is of another kind, each of its rows
-may be any. The groups of a ragged product belong to the keys where their sizes count these, for all outcomes of each.
+A sort by keys that depend on the inputs may put any row anywhere. As long as every equation treats all rows alike, the
+value is held in its original order; otherwise each of its rows may be any row. A ragged product is followed where the
+sizes of its groups count the keys, which is checked for every outcome of each key.
 """
 
 from __future__ import annotations
@@ -80,63 +80,59 @@ class Ordered:
 
     def of(self, value: Any, axis: int) -> Ordered | Array:
         """Return another value in this order, which changes none whose rows are all the same numbers."""
-        value = value.plain if isinstance(value, Choice) else value
+        value = value.plain if isinstance(value, Followed) else value
         if isinstance(value, np.ndarray) and _is_constant(value, axis):
             return value
         return Ordered(value, axis, self.order, self.back)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Choice:
-    """Integers each of which is a function of one choice among a few, such as the number of an expert.
+class Followed:
+    """A value of which more is known than the sets of its elements.
 
     Args:
-        plain: without that.
+        plain: the value without that.
+    """
+
+    plain: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return tuple(self.plain.shape)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Choice(Followed):
+    """Numbers each of which is a function of one choice among a few, such as the number of an expert.
+
+    Args:
         choices: by element, the number of its choice.
         table: `[outcomes, *shape]`, by outcome of its choice the number of each element.
     """
 
-    plain: Dependent
     choices: Array
     table: Array
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the value."""
-        return self.plain.shape
-
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Counted:
+class Counted(Followed):
     """How many of some numbers are 0, 1, 2, ..."""
 
-    plain: Dependent
     numbers: Decided
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the value."""
-        return self.plain.shape
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stored:
+class Stored(Followed):
     """Values put together, as a scan does with what the backward pass needs of each step, until one is taken again.
 
     Args:
-        plain: the result, each of whose elements has a set of its own.
         values: what was put together.
         places: by element, its number among the elements of all values.
     """
 
-    plain: Any
     values: Sequence[Any]
     places: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the value."""
-        return self.places.shape
 
 
 class OrderingDomain(Protocol):
@@ -159,7 +155,7 @@ class OrderingDomain(Protocol):
 
 def plain(table: SetTable, value: Any) -> Any:
     """Return a value without its order: each of its rows may be any, by the keys of all."""
-    if isinstance(value, Choice | Counted | Stored):
+    if isinstance(value, Followed):
         return value.plain
     if not isinstance(value, Ordered):
         return value
@@ -236,6 +232,11 @@ def _inner(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Any:
 def _is_constant(array: Array, axis: int) -> bool:
     rows = np.moveaxis(array, axis, 0)
     return bool(np.all((rows == rows[:1]) | ((rows != rows) & (rows[:1] != rows[:1]))))
+
+
+def _is_exact(array: Array, kind: Type) -> bool:
+    """Return whether a dtype holds numbers without rounding or overflow: the tables hold floats as float64."""
+    return np.array_equal(array.astype(kind.dtype).astype(array.dtype), array)
 
 
 def _is_each_row(value: Any, rows: int) -> bool:
@@ -397,7 +398,7 @@ def _ragged(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequen
 
 _Rule = Callable[[OrderingDomain, Step, Sequence[Any]], Sequence[Any] | None]
 _RULES: dict[str, _Rule] = {
-    **dict.fromkeys(("argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "top_k"), _along),
+    **dict.fromkeys(("argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "top_k"), _along),
     **{f"reduce_{name}": _along for name in ("and", "max", "min", "or", "prod", "sum", "xor")},
     "dot_general": _product,
     "gather": _gathered,
@@ -464,7 +465,7 @@ def _decided(domain: OrderingDomain, step: Step, values: Sequence[Any], by_eleme
     """Return what an equation makes of choices, or of how often each outcome was chosen."""
     first = values[0]
     if step.name == "convert_element_type" and isinstance(first, Counted):
-        return [Counted(_inner(domain, step, [first.plain]), first.numbers)]
+        return _counts(step, first.numbers, _inner(domain, step, [first.plain]))
     if step.name == "reduce_sum" and isinstance(first, Counted) and np.all(first.numbers.table >= 0):
         return [np.asarray(first.numbers.choices.size, step.output.dtype)]
     if step.name == "reduce_sum" and isinstance(first, Choice):
@@ -482,8 +483,11 @@ def _decided(domain: OrderingDomain, step: Step, values: Sequence[Any], by_eleme
     for n in range(len(choices[0].table)):
         which, *cases = numbers = [value.table[n] if isinstance(value, Choice) else value for value in values]
         rows.append(np.choose(which, cases) if step.name == "select_n" else evaluate(step, numbers)[0])
+    table = np.stack(rows)
+    if not _is_exact(table, step.output):
+        return None
     (output,) = domain.apply(step, [value.plain if isinstance(value, Choice) else value for value in values])
-    return [_choice(output, each[0], np.stack(rows))]
+    return [_choice(output, each[0], table)]
 
 
 def _summed(domain: OrderingDomain, step: Step, value: Choice) -> Sequence[Any] | None:
@@ -498,7 +502,7 @@ def _summed(domain: OrderingDomain, step: Step, value: Choice) -> Sequence[Any] 
     if not np.all((ones == 0) | (ones == 1)) or np.any(ones.sum(1) > 1) or np.any(choices != choices[:1]):
         return None
     table = np.where(ones.any(1), ones.argmax(1), -1)
-    return _counts(choices[0], table, _inner(domain, step, [value.plain]))
+    return _counts(step, _by_choice(choices[0], table), _inner(domain, step, [value.plain]))
 
 
 def _added(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequence[Any] | None:
@@ -512,12 +516,18 @@ def _added(domain: OrderingDomain, step: Step, values: Sequence[Any]) -> Sequenc
     if updates.size != indices.choices.size or not (inside.all() or "FILL_OR_DROP" in str(step.params["mode"])):
         return None
     value = _inner(domain, step, [operand, indices.plain, updates])
-    return _counts(indices.choices, np.where(inside, table, -1), value)
+    return _counts(step, _by_choice(indices.choices, np.where(inside, table, -1)), value)
 
 
-def _counts(choices: Array, table: Array, value: Any) -> Sequence[Any] | None:
-    numbers = _by_choice(choices, table)
-    return [Counted(value, numbers)] if numbers is not None and isinstance(value, Dependent) else None
+def _counts(step: Step, numbers: Decided | None, value: Any) -> Sequence[Any] | None:
+    """Return a value as counts of numbers, where its dtype holds every count."""
+    if (
+        numbers is None
+        or not isinstance(value, Dependent)
+        or not _is_exact(np.arange(1 + len(numbers.choices)), step.output)
+    ):
+        return None
+    return [Counted(value, numbers)]
 
 
 def _by_choice(choices: Array, table: Array) -> Decided | None:

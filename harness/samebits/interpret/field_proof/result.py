@@ -580,14 +580,15 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     if one does. (The exponential counts as a random function with its law, as in Mirage, section on equivalence; of
     arguments that are quotients the degrees of single elements count, `DegreeBounds.of_few`.)
 
-    Points count at which no two exponentials at all meet by accident. Where they are not nested, a monomial whose own
-    exponentials, at most its degree, meet no other keeps its coefficient, which may bound it better.
+    The smaller of two bounds holds. In the first, a point tells nothing if any two exponentials are equal by accident.
+    In the second, which needs exponentials that are not nested, a monomial keeps its coefficient unless one of its own
+    exponentials, at most as many as its degree, equals another one.
     """
     prime = PRIMES[len(domain.primes) - 1]
     count, of_few = domain.calls.get("exp with its law", (0, 0))
     pairs = [(calls * calls / 2, 2 * deep) for name, (calls, deep) in domain.calls.items() if name not in KNOWN]
     total = _chance(degree + count * count * of_few, prime) ** repetitions
-    for points in range(1, repetitions + 1 if pairs else 1):  # at which none meet
+    for points in range(1, repetitions + 1 if pairs else 1):  # that tell something
         ways = math.comb(repetitions, points) * _chance(count * count * of_few, prime) ** (repetitions - points)
         total += ways * sum(min(many * _chance(deep, prime) ** points, 1) for many, deep in pairs)
 
