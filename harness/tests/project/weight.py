@@ -40,7 +40,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "functions": Weight(9, 1_785, "run_compiled"),
     "hlo": Weight(16, 2_816),
     "host": Weight(29, 3_920, "a limit of time, and memory that is kept for large arrays"),
-    "interpret": Weight(62, 17_475, "dependence through rows that are sorted and put back; dtypes that hold their counts"),
+    "interpret": Weight(62, 17_475, "dependence through sorted rows, and dtypes that hold their counts"),
     "kernel_gate": Weight(9, 1_710, "what is known where the time is over; one trace for inputs that are alike"),
     "numerics": Weight(7, 730),
     "programs": Weight(17, 4_160),
