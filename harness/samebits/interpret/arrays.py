@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.host.numpy_threads import matmul
 from samebits.interpret import dot_general, windows
 from samebits.interpret.equation import Array, Step
 from samebits.numerics import floats
@@ -170,7 +171,7 @@ def running(function: Any) -> Rule:
 def _dot_general(step: Step, x: Array, y: Array) -> Any:
     wide = np.float64 if step.output.is_float else np.int64
     a, b, finish = dot_general.matrix_form(step, x.astype(wide), y.astype(wide))
-    return finish(np.matmul(a, b))
+    return finish(matmul(a, b))
 
 
 def _scatter_add(step: Step, operand: Array, indices: Array, updates: Array) -> Any:

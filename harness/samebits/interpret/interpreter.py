@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import MissingRule
-from samebits.host.blas_threads import one_blas_thread
+from samebits.host.numpy_threads import one_blas_thread
 from samebits.host.time_limit import require_time
 from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate

@@ -155,7 +155,7 @@ PACKAGES = {
     "pytest": ("testing",),
     "ray": ("cluster",),
     "rich": ("cli", "report"),
-    "threadpoolctl": ("host/blas_threads",),
+    "threadpoolctl": ("host/numpy_threads",),
     "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
     "z3": ("sizes/places/linear_questions", "sizes/proofs/witnesses", "interpret/other_values"),

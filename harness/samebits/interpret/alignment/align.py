@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.host.blas_threads import one_blas_thread
+from samebits.host.numpy_threads import one_blas_thread
 from samebits.interpret.alignment.fingerprints import (
     Counterparts,
     Fingerprints,

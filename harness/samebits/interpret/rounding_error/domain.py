@@ -25,6 +25,7 @@ from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.rounding_error.rules import PASSES, RULES, extreme, flushed, format_of, likely, taken_as, worst
 from samebits.interpret.rounding_error.step_bounds import (
     Blame,
+    BoundedError,
     BoundedValue,
     NarrowSum,
     blamed,
@@ -80,10 +81,11 @@ class RoundingDomain:
         def part(name: str) -> Array:
             return owned(move([getattr(value, name) for value in bounded]))
 
-        value = part("value")
-        error = flushed(value, part("error"), kind)
-        usual = flushed(value, part("likely"), kind) if self.usual else error
-        return BoundedValue(value, error, usual, blamed(bounded), longest_sum(bounded))
+        value, moved = part("value"), part("error")
+        flushes = None if all(each.normal for each in bounded) else kind
+        error = flushed(value, moved, flushes)
+        usual = flushed(value, part("likely"), flushes) if self.usual else error
+        return BoundedValue(value, error, usual, blamed(bounded), longest_sum(bounded), error is moved)
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""
@@ -119,14 +121,15 @@ class RoundingDomain:
 
     def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
         bounds = [lifted(value) for value in values]
-        error, share, summands = settle(step, exact, [each.error for each in bounds], y, worst, self.platform)
+        errors = [BoundedError(each.error, each.normal) for each in bounds]
+        error, share, summands, normal = settle(step, exact, errors, y, worst, self.platform)
         blame, narrow = blamed(values), _narrow_sum(step, values, summands)
         if share > (blame.share if blame else 0):
             blame = Blame(share, summands, step, taken_as(step, self.platform))
         if not self.usual:
-            return BoundedValue(y, error, error, blame, narrow)
-        usual, _, _ = settle(step, exact, [each.likely for each in bounds], y, likely, self.platform)
-        return BoundedValue(y, error, np.minimum(usual, error), blame, narrow)
+            return BoundedValue(y, error, error, blame, narrow, normal)
+        usual = settle(step, exact, [BoundedError(each.likely) for each in bounds], y, likely, self.platform).error
+        return BoundedValue(y, error, np.minimum(usual, error), blame, narrow, normal)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
         """Integers and booleans as the exact numbers give them."""

@@ -147,12 +147,12 @@ class NudgedRounding(RoundingDomain):
         bounded, number = super()._bounded(step, values, exact, y), self.count
         self.count += 1
         if self.number is None:
-            _, share, summands = own_error(step, exact, y, self.platform)
-            if share > 0:
-                self.steps.append((share, number, summands, step))
+            own = own_error(step, exact, y, self.platform)
+            if own.share > 0:
+                self.steps.append((own.share, number, own.summands, step))
         if number != self.number:
             return bounded
-        error, _, _ = own_error(step, exact, y, self.platform)
+        error = own_error(step, exact, y, self.platform).error
         signs = 1.0 if self.seed is None else np.random.default_rng(self.seed).choice([-1.0, 1.0], y.shape)
         return replace(bounded, value=y + signs * np.where(np.isfinite(error), error, 0))
 

@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.host.numpy_threads import in_threads, matmul, uses_threads
 from samebits.interpret import dot_general
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step, Type
@@ -119,28 +120,38 @@ def format_of(dtype: Any) -> FormatRounding:
     return FormatRounding(unit, floats.digits(dtype), tiny, flush, float(info.max))
 
 
-BLOCK = 1 << 14
-"""Elements of large arrays that are taken at once: what is made of them on the way stays in the cache."""
+BLOCK, WIDE_BLOCK = 1 << 14, 1 << 17
+"""Elements of an array that are taken at once, so that what is made of them on the way stays in the cache.
+
+Threads take the wide ones: with 2^14 elements they mostly wait for the interpreter's lock (two cores, NumPy 2.4).
+"""
 
 
 def blocks(size: int) -> Iterator[slice]:
     """The blocks of so many elements; one, if there are none."""
-    return (slice(start, start + BLOCK) for start in range(0, max(size, 1), BLOCK))
+    block = WIDE_BLOCK if uses_threads(size) else BLOCK
+    return (slice(start, start + block) for start in range(0, max(size, 1), block))
 
 
-def flushed(value: Array, error: Array, kind: Type) -> Array:
-    """The error of an operand, which may be taken as zero where it is subnormal."""
-    tiny = format_of(kind.dtype).tiny if kind.is_float else 0.0
-    if not tiny or format_of(kind.dtype).flush < tiny:
+def flushed(value: Array, error: Array, kind: Type | None) -> Array:
+    """The error of an operand, which may be taken as zero where it is subnormal; of no kind, where none can be."""
+    tiny = format_of(kind.dtype).tiny if kind is not None and kind.is_float else 0.0
+    if kind is None or not tiny or format_of(kind.dtype).flush < tiny:
         return error
     result, flat, errors = error, value.reshape(-1), error.reshape(-1)
-    for block in blocks(flat.size):
+
+    def at_block(block: slice) -> tuple[slice, Array] | None:
         size, own = np.abs(flat[block]), errors[block]
         with np.errstate(invalid="ignore"):  # of infinite numbers with infinite bounds, which stay as they are
-            small = (size - own < tiny) & (size + own > 0)
-        if small.any():
-            result = error.copy() if result is error else result
-            result.reshape(-1)[block] = np.where(small, own + np.minimum(size + own, tiny), own)
+            nearest = size - own
+            if np.min(nearest, initial=np.inf) >= tiny:
+                return None
+            small = (nearest < tiny) & (size + own > 0)
+        return (block, np.where(small, own + np.minimum(size + own, tiny), own)) if small.any() else None
+
+    for changed in filter(None, in_threads(at_block, blocks(flat.size), flat.size)):
+        result = error.copy() if result is error else result
+        result.reshape(-1)[changed[0]] = changed[1]
     return result
 
 
@@ -211,6 +222,12 @@ def _logistic_slope(x: Array, e: Array) -> Any:
     return small / (1 + small) ** 2
 
 
+def _grown(x: Array, e: Array, y: Array) -> Any:
+    """What an error of the argument makes of an exponential `y`; at most the largest, where the product overflows."""
+    moved = y * np.expm1(e)
+    return moved if np.isfinite(np.max(moved, initial=0.0)) else np.fmin(moved, np.exp(x + e))
+
+
 def _tan(x: Array, e: Array, y: Array) -> Any:
     turned = np.where(e < np.pi / 2, np.tan(e), np.inf)
     left = 1 - np.abs(y) * turned
@@ -229,7 +246,8 @@ MOVED: dict[str, Callable[[Array, Array, Array], Any]] = {
     "cos": _bounded(lambda x, e: np.minimum(np.abs(np.sin(x)) + e, 1), 2),
     "cosh": lambda x, e, y: np.sinh(np.abs(x) + e) * e,
     **dict.fromkeys(("erf", "erfc"), _bounded(lambda x, e: 2 / np.sqrt(np.pi) * np.exp(-(_nearest(x, e) ** 2)), 2)),
-    **dict.fromkeys(("exp", "expm1"), lambda x, e, y: np.fmin(np.exp(x) * np.expm1(e), np.exp(x + e))),
+    "exp": lambda x, e, y: _grown(x, e, y),
+    "expm1": lambda x, e, y: _grown(x, e, np.exp(x)),
     "exp2": lambda x, e, y: np.fmin(y * np.expm1(e * np.log(2)), np.exp2(x + e)),
     "log": lambda x, e, y: -np.log1p(-e / x),
     "log1p": lambda x, e, y: -np.log1p(-e / (1 + x)),
@@ -319,7 +337,12 @@ def _integer_pow(ops: RuleOperands) -> ErrorChange:
 
 def _mul(ops: RuleOperands) -> ErrorChange:
     (x, y), (ex, ey) = ops.x, ops.e
-    return ErrorChange(np.abs(x) * ey + (np.abs(y) + ey) * ex, 1.0, correct=True)
+    if not ey.any():
+        return ErrorChange(np.abs(y) * ex, 1.0, correct=True)
+    moved = np.abs(x) * ey
+    if ex.any():
+        moved += (np.abs(y) + ey) * ex
+    return ErrorChange(moved, 1.0, correct=True)
 
 
 def _one_minus_square(ops: RuleOperands) -> ErrorChange:
@@ -329,10 +352,15 @@ def _one_minus_square(ops: RuleOperands) -> ErrorChange:
 
 def _div(ops: RuleOperands) -> ErrorChange:
     (x, y), (ex, ey) = ops.x, ops.e
-    moved = np.where(ey < np.abs(y), (np.abs(x) * ey + np.abs(y) * ex) / (np.abs(y) * (np.abs(y) - ey)), np.inf)
-    moved = np.where((ex == 0) & (ey == 0), 0, moved)
-    # The inverse of a constant beyond 1 / tiny is rounded as a subnormal number.
-    inverse = np.where(np.abs(y) + ey > 1 / ops.format.tiny, (np.abs(x) + ex) * ops.format.flush, 0)
+    size, divisor = np.abs(x), np.abs(y)
+    nearest = divisor - ey
+    moved = (size * ey + divisor * ex) / (divisor * nearest)
+    if not np.min(nearest, initial=np.inf) > 0:
+        moved = np.where((ex == 0) & (ey == 0), 0, np.where(ey < divisor, moved, np.inf))
+    inverse: Any = 0.0
+    if not np.max(largest := divisor + ey, initial=0.0) <= 1 / ops.format.tiny:
+        # The inverse of a constant beyond 1 / tiny is rounded as a subnormal number.
+        inverse = np.where(largest > 1 / ops.format.tiny, (size + ex) * ops.format.flush, 0)
     return ErrorChange(moved, 3.0, inverse)
 
 
@@ -506,7 +534,9 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
     reach, nonzero = ops.again(a, b) + moved, [size > 0 for size in sizes]
     count: Any = float(dot_general.length(ops.step))
     if not all(array.all() for array in nonzero):
-        count = ops.again(*(array.astype(np.float64) for array in nonzero))
+        dtype = np.float32 if count <= 2**24 else np.float64  # in which they are counted exactly
+        left, right, finish = dot_general.matrix_form(ops.step, *(array.astype(dtype) for array in nonzero))
+        count = finish(matmul(left, right)).astype(np.float64)
     sums = _accumulator(ops, operands)
     passes, digits, loss = PASSES[ops.platform][precision_of(ops.step)]
     lost = sum(loss for kind in operands if digits < kind.digits <= 24)

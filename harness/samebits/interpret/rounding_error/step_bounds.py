@@ -6,13 +6,14 @@ are not compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samebits.interpret.equation import Array, Step
+from samebits.host.numpy_threads import in_threads
+from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.rounding_error.rules import (
     ELEMENTWISE,
     RULES,
@@ -74,6 +75,7 @@ class BoundedValue:
         likely: the same when the roundings of sums have random signs; information, not a bound.
         blame: of the steps that it comes from, that with the largest error of its own.
         narrow_sum: of the sums that it comes from, the longest in a narrow type.
+        normal: whether it is known that no number can be subnormal, so that none is flushed.
     """
 
     value: Array
@@ -81,6 +83,7 @@ class BoundedValue:
     likely: Array
     blame: Blame | None = None
     narrow_sum: NarrowSum = NO_SUM
+    normal: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -129,52 +132,85 @@ def lifted(value: Any) -> BoundedValue:
     return value if isinstance(value, BoundedValue) else exactly(value)
 
 
-def settle(
-    step: Step, x: Sequence[Array], errors: Sequence[Array], y: Array, growth: Growth, platform: str
-) -> tuple[Array, float, int]:
+class BoundedError(NamedTuple):
+    """The bound of an operand's error, and whether it is `normal` as of `BoundedValue`."""
+
+    error: Array
+    normal: bool = False
+
+
+class Settled(NamedTuple):
     """The new bound, the largest part of it that a step adds relative to its result, and the number of summands.
+
+    Args:
+        normal: as of `BoundedValue`.
+    """
+
+    error: Array
+    share: float
+    summands: int
+    normal: bool
+
+
+def settle(
+    step: Step, x: Sequence[Array], errors: Sequence[BoundedError], y: Array, growth: Growth, platform: str
+) -> Settled:
+    """What a step makes of the bounds of its operands.
 
     Args:
         step, x, y: the operation, its exact operands and its exact result.
         errors: the bounds of the operands.
         growth, platform: as of `RuleOperands`.
     """
-    ops = RuleOperands(step, x, errors, y, growth, platform)
-    changes = _elementwise(ops) if step.name in ELEMENTWISE else _whole(ops)
-    error, flat, largest, summands, kind = np.empty(y.size), y.reshape(-1), np.zeros(4), 0, format_of(step.output.dtype)
-    for block, change, unsure in changes:
-        kind = change.format or kind
-        error[block], sizes = _settled(change, unsure, flat[block], kind)
-        largest, summands = np.maximum(largest, sizes), max(summands, int(change.summands))
-    biggest, whole, inherited, local = largest.tolist()
+    ops = RuleOperands(step, x, [each.error for each in errors], y, growth, platform)
+    kinds = [None if each.normal else kind for each, kind in zip(errors, step.inputs, strict=True)]
+    change_at = (_elementwise if step.name in ELEMENTWISE else _whole)(ops, kinds)
+    error, flat, kind = np.empty(y.size), y.reshape(-1), format_of(step.output.dtype)
+
+    def settled(block: slice) -> tuple[float, ...]:
+        change, unsure = change_at(block)
+        into = change.format or kind
+        error[block], sizes = _settled(change, unsure, flat[block], into)
+        return (*sizes, float(change.summands), into.tiny / into.unit)
+
+    largest = np.max(in_threads(settled, blocks(y.size), y.size), axis=0)
+    abnormal, biggest, whole, inherited, local, summands, digitless = largest.tolist()
     # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
     # digits to lose.
-    scale = max(biggest if biggest > max(1e-12 * whole, inherited) else whole, kind.tiny / kind.unit)
-    return error.reshape(y.shape), local / scale, summands
+    scale = max(biggest if biggest > max(1e-12 * whole, inherited) else whole, digitless)
+    return Settled(error.reshape(y.shape), local / scale, int(summands), not abnormal)
 
 
-def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
-    """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
-    return settle(step, exact, [np.zeros(np.shape(array)) for array in exact], y, worst, platform)
+def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> Settled:
+    """What a step adds to the bound by itself, of operands without error."""
+    return settle(step, exact, [BoundedError(np.zeros(np.shape(array))) for array in exact], y, worst, platform)
 
 
-def _elementwise(ops: RuleOperands) -> Iterator[tuple[slice, ErrorChange, Any]]:
-    """By block, what the step does to the bound, and which operands have an error."""
+ChangeAt = Callable[[slice], tuple[ErrorChange, Any]]
+"""From a block to what a step does to the bound there, and which elements have operands with an error."""
+
+
+def _elementwise(ops: RuleOperands, kinds: Sequence[Type | None]) -> ChangeAt:
+    """Of a step whose results depend on the operands in their own places; the kinds of those that may be flushed."""
     x, errors, y = [_flat(each, ops.y) for each in ops.x], [_flat(each, ops.y) for each in ops.e], ops.y.reshape(-1)
-    for block in blocks(y.size):
+
+    def at_block(block: slice) -> tuple[ErrorChange, Any]:
         own = [_at(each, block) for each in x]
-        e = [flushed(a, _at(b, block), kind) for a, b, kind in zip(own, errors, ops.step.inputs, strict=True)]
+        e = [flushed(a, _at(b, block), kind) for a, b, kind in zip(own, errors, kinds, strict=True)]
         change = RULES[ops.step.name](ops._replace(x=own, e=e, y=y[block]))
-        yield block, change, sum(e, np.zeros(())) > 0
+        return change, any(np.min(each, initial=np.inf) > 0 for each in e) or sum(e, np.zeros(())) > 0
+
+    return at_block
 
 
-def _whole(ops: RuleOperands) -> Iterator[tuple[slice, ErrorChange, Any]]:
-    """The same of a step whose results depend on other places too."""
-    ops = ops._replace(e=[flushed(*operand) for operand in zip(ops.x, ops.e, ops.step.inputs, strict=True)])
+def _whole(ops: RuleOperands, kinds: Sequence[Type | None]) -> ChangeAt:
+    """Of a step whose results depend on other places too; the kinds of the operands that may be flushed."""
+    ops = ops._replace(e=[flushed(*operand) for operand in zip(ops.x, ops.e, kinds, strict=True)])
     change, unsure = RULES[ops.step.name](ops), any(e.any() for e in ops.e)
     reach, summands = None if change.reach is None else _flat(change.reach, ops.y), np.max(change.summands, initial=0)
     propagated, units, absolute = (_flat(each, ops.y) for each in (change.propagated, change.units, change.absolute))
-    for block in blocks(ops.y.size):
+
+    def at_block(block: slice) -> tuple[ErrorChange, Any]:
         at_block = change._replace(
             propagated=_at(propagated, block),
             units=_at(units, block),
@@ -182,7 +218,9 @@ def _whole(ops: RuleOperands) -> Iterator[tuple[slice, ErrorChange, Any]]:
             summands=summands,
             reach=None if reach is None else _at(reach, block),
         )
-        yield block, at_block, unsure
+        return at_block, unsure
+
+    return at_block
 
 
 def _flat(value: Any, y: Array) -> Any:
@@ -193,30 +231,43 @@ def _at(value: Any, block: slice) -> Any:
     return value[block] if np.shape(value) else value
 
 
-def _settled(change: ErrorChange, unsure: Any, y: Array, kind: FormatRounding) -> tuple[Array, list[float]]:
-    """The new bound of some elements; the largest result, reach, error of the operands, and error that is added."""
-    finite, size_of_y = np.isfinite(y), np.abs(y)
-    moved = np.broadcast_to(change.propagated, y.shape)
-    if np.isnan(moved).any():
-        moved = np.where(np.isnan(moved), np.where(unsure, np.inf, 0), moved)
+ABSORBED = 2.0**60
+"""From so many times the smallest normal number on, what is flushed is below the last digit of a bound in float64."""
+
+
+def _settled(change: ErrorChange, unsure: Any, y: Array, kind: FormatRounding) -> tuple[Array, tuple[float, ...]]:
+    """The new bound of some elements; whether one may be flushed, and the largest result, reach, old and new error."""
+    size_of_y, moved = np.abs(y), np.broadcast_to(change.propagated, y.shape)
     size = size_of_y + moved
-    # A function may be computed from a quarter of its argument, which is flushed earlier.
-    small = (size_of_y - moved < 4 * kind.tiny) & (change.units > 0)
-    rounded = np.where(size > 0, change.units * kind.unit * size + np.where(small, 4 * kind.flush, 0), 0)
-    if change.correct:
+    farthest = np.maximum.reduce(size, initial=0.0)  # NaN or infinite where anything is
+    if np.isnan(farthest) and np.isnan(moved).any():
+        moved = np.where(np.isnan(moved), np.where(unsure, np.inf, 0), moved)
+        size = size_of_y + moved
+    least, rounded = np.minimum.reduce(size, initial=np.inf), change.units * kind.unit * size
+    absorbed = ABSORBED * kind.tiny
+    abnormal = not least >= absorbed and bool(np.any((size < absorbed) & (size > 0)))
+    if abnormal or not np.isfinite(farthest) or (least == 0 and not np.isfinite(change.units).all()):
+        # A function may be computed from a quarter of its argument, which is flushed earlier.
+        small = (size_of_y - moved < 4 * kind.tiny) & (change.units > 0)
+        rounded = np.where(size > 0, rounded + np.where(small, 4 * kind.flush, 0), 0)
+    if change.correct and not np.all(unsure):
         rounded = np.where(np.logical_not(unsure) & kind.holds(y) & (size_of_y >= kind.tiny), 0, rounded)
-    local = rounded + change.absolute
+    local = rounded
+    if np.any(change.absolute):
+        local = rounded + change.absolute
+        abnormal = abnormal or (least == 0 and bool(np.any((size == 0) & (local > 0) & (local < absorbed))))
     reach = size if change.reach is None else change.reach
-    local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
-    where = None if finite.all() else finite
+    if not np.max(reach, initial=farthest) + np.max(local, initial=0.0) <= kind.largest:
+        local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
+    where: Any = True
     error = moved + local
-    if where is not None:  # an exact infinity stays one
-        error = np.where(finite, error, np.where(np.isfinite(moved), 0, np.inf))
-    return error, [_largest(each, where) for each in (size_of_y, reach, moved, local)]
+    if not (np.isfinite(farthest) or (where := np.isfinite(y)).all()):  # an exact infinity stays one
+        error = np.where(where, error, np.where(np.isfinite(moved), 0, np.inf))
+    return error, (abnormal, *(_largest(each, where) for each in (size_of_y, reach, moved, local)))
 
 
-def _largest(sizes: Any, where: Array | None) -> float:
+def _largest(sizes: Any, where: Any) -> float:
     """The largest of some sizes, at least 0."""
-    if where is None:
-        return float(np.max(sizes, initial=0.0))
+    if where is True:
+        return float(np.maximum.reduce(sizes, None, initial=0.0))
     return float(np.max(np.broadcast_to(sizes, where.shape), initial=0.0, where=where))

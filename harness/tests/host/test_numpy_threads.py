@@ -1,7 +1,8 @@
-"""Products of matrices run on one thread while programs are interpreted, and on as many as before otherwise."""
+"""Small products run on one thread while programs are interpreted; large arrays are divided between processors."""
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from samebits.host.blas_threads import one_blas_thread
+from samebits.host import numpy_threads
+from samebits.host.numpy_threads import one_blas_thread
 from samebits.interpret.alignment import align as aligned
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import Interpreter
@@ -50,7 +52,7 @@ def test_an_error_restores_them() -> None:
 
 LATER = """
 import numpy, threadpoolctl
-from samebits.host.blas_threads import one_blas_thread
+from samebits.host.numpy_threads import one_blas_thread
 
 def blas(): return {each["filepath"]: each["num_threads"] for each in threadpoolctl.threadpool_info()
                     if each["user_api"] == "blas"}
@@ -94,3 +96,44 @@ def test_lines_are_named_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     alignment = object.__new__(aligned.Alignment)
     alignment._sides, alignment._places = {True: (None, None)}, {}  # type: ignore[dict-item]
     assert alignment.lines(0) == {1} and threads() == {2}  # type: ignore[comparison-overlap]
+
+
+@pytest.fixture
+def _three_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with three processors, whose parts are not of one size."""
+    monkeypatch.setattr(numpy_threads, "_processors", lambda: 3)
+    monkeypatch.setattr(numpy_threads, "LARGE", 100)
+    monkeypatch.setattr(numpy_threads, "LARGE_PRODUCT", 100)
+
+
+@pytest.mark.usefixtures("_three_processors")
+@pytest.mark.parametrize("left", [(7, 5), (2, 7, 5), (1, 2, 31, 5), (2, 1, 5)])
+@pytest.mark.parametrize("right", [(5, 6), (2, 5, 6)])
+def test_a_divided_product_is_the_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    for dtype in (np.float64, np.float32, np.int64):
+        a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in (left, right))
+        product = numpy_threads.matmul(a, b)
+        assert product.dtype == dtype
+        np.testing.assert_array_equal(product, np.matmul(a, b))
+
+
+@pytest.mark.usefixtures("_three_processors")
+def test_parts_are_in_order_without_warnings_and_in_threads_from_a_size_on() -> None:
+    def logarithm(number: float) -> tuple[float, str]:
+        return float(np.log(np.float64(number))), threading.current_thread().name
+
+    results, named = zip(*numpy_threads.in_threads(logarithm, range(50), 100), strict=True)
+    assert results == (-np.inf, *(float(np.log(number)) for number in range(1, 50)))
+    assert all(name.startswith("arrays") for name in named)
+    with np.errstate(all="ignore"):
+        results, named = zip(*numpy_threads.in_threads(logarithm, range(2), 99), strict=True)
+    assert results == (-np.inf, 0.0)
+    assert set(named) == {threading.current_thread().name}
+
+
+@pytest.mark.usefixtures("_three_processors")
+def test_an_error_in_a_thread_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        numpy_threads.in_threads(lambda part: 1 // part, range(2), 100)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("arrays")]
