@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,27 +71,40 @@ def picture(leaf: LeafArrays, detail: Detail, witness: Place | None, ideal: Arra
     Returns:
         None where no bits differ that could be compared: the sides have another dtype or shape, or equal bits.
     """
-    places, counts, far = [], {}, []
     types = {(array.dtype, array.shape) for sides in leaf.sides.values() for array in sides}
     if len(types) != 1:
         return None
-    ((_, shape),) = types
-    for label, (reference, optimized) in leaf.sides.items():
-        differs, ulps, finite = differing(reference, optimized)
-        places.append(np.flatnonzero(differs))
-        counts[label] = places[-1].size
-        far.append(np.where(finite, _exponents(ulps), _NONE))
-    flat = np.concatenate(places)
-    if not flat.size:
+    compared = {label: _differing(*both) for label, both in leaf.sides.items()}
+    masks, far = (
+        [mask for mask, _ in compared.values()],
+        sum((far for _, far in compared.values()), collections.Counter()),
+    )
+    if not far:
         return None
-    index = np.unravel_index(flat, shape) if shape else ()
+    inside = {} if not 1 < len(leaf.parts) <= detail.parts else leaf.parts
     return Picture(
-        heat=_heat(shape, index, flat.size, leaf.parts, detail.bins),
-        ulps=_histogram(np.concatenate(far)),
-        inputs=counts if detail.parts else {},
-        devices=_by_device(index, leaf.parts) if 1 < len(leaf.parts) <= detail.parts else {},
+        heat=_heat(masks, leaf.parts, detail.bins),
+        ulps=_histogram(far),
+        inputs={label: int(np.count_nonzero(mask)) for label, (mask, _) in compared.items()} if detail.parts else {},
+        devices={", ".join(map(str, devices)): _within(part, masks) for part, devices in inside.items()},
         window=None if witness is None else _window(leaf.sides[witness[0]], witness, ideal, detail),
     )
+
+
+_BLOCK = 1 << 16
+"""Elements that are looked at together: what is made of them on the way stays small."""
+
+
+def _differing(reference: Array, optimized: Array) -> tuple[Array, collections.Counter[int]]:
+    """Return which elements of two arrays differ, and how many of these are apart by each power of two."""
+    left, right = (np.ascontiguousarray(array).reshape(-1) for array in (reference, optimized))
+    differs, far = np.zeros(left.size, bool), collections.Counter[int]()
+    for start in range(0, left.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        differs[block], ulps, finite = differing(left[block], right[block])
+        values, counts = np.unique(np.where(finite, _exponents(ulps), _NONE), return_counts=True)
+        far.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+    return differs.reshape(reference.shape), far
 
 
 def _exponents(ulps: Array) -> Array:
@@ -101,10 +114,8 @@ def _exponents(ulps: Array) -> Array:
     return np.where(ulps > 0, exponents - 1 + 32 * (high > 0), _ZERO)
 
 
-def _histogram(exponents: Array) -> dict[str, int]:
+def _histogram(counted: Mapping[int, int]) -> dict[str, int]:
     """Return how many have each exponent, in order; those without a distance last."""
-    values, counts = np.unique(exponents, return_counts=True)
-    counted = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return {
         {_NONE: "none", _ZERO: "0"}.get(value, f"2^{value}"): counted[value]
         for value in sorted(counted, key=lambda exponent: (exponent == _NONE, exponent))
@@ -116,18 +127,20 @@ def _long_axes(shape: Sequence[int]) -> list[int]:
     return [axis for axis, size in enumerate(shape) if size > 1]
 
 
-def _heat(shape: Sequence[int], index: Sequence[Array], count: int, parts: Iterable[Index], most: int) -> HeatMap:
-    """Return the counts of some elements in bins: of so many elements, by their index."""
+def _heat(masks: Sequence[Array], parts: Iterable[Index], most: int) -> HeatMap:
+    """Return the counts of chosen elements in at most so many bins along each of the first two long axes."""
+    shape = masks[0].shape
     bins = {axis: min(shape[axis], most) for axis in _long_axes(shape)[:2]}
-    cells = np.zeros(count, np.int64)
-    for axis, number in bins.items():
-        cells = cells * number + index[axis] * number // shape[axis]
-    grid = np.bincount(cells, minlength=math.prod(bins.values()))
-    rows = grid.reshape(-1, [1, *bins.values()][-1])
+    rows, columns = [(1, 1), (1, 1), *((shape[axis], number) for axis, number in bins.items())][-2:]
+    starts = [-(-np.arange(number) * size // number) for size, number in (rows, columns)]
+    grid = np.zeros((rows[1], columns[1]), np.int64)
+    for mask in masks:
+        by_row = np.add.reduceat(mask.reshape(rows[0], columns[0], -1), starts[0], axis=0, dtype=np.int64)
+        grid += np.add.reduceat(by_row.sum(axis=-1), starts[1], axis=1)
     edges = {axis: sorted({0, *(part[axis][0] for part in parts), shape[axis]}) for axis in bins}
     return HeatMap(
         edges={str(axis): " ".join(map(str, places)) for axis, places in edges.items()},
-        counts="\n".join(map(_row, rows.tolist())),
+        counts="\n".join(map(_row, grid.tolist())),
     )
 
 
@@ -137,15 +150,9 @@ def _row(counts: Sequence[int]) -> str:
     return " ".join(str(count) if length == 1 else f"{count}*{length}" for count, length in runs)
 
 
-def _by_device(index: Sequence[Array], parts: Mapping[Index, Sequence[int]]) -> dict[str, int]:
-    """Return how many of some elements lie in each part of the array, by the devices that hold it."""
-    counts = {}
-    for part, devices in parts.items():
-        inside = np.ones(len(index[0]), bool)
-        for places, (start, stop) in zip(index, part, strict=True):
-            inside &= (places >= start) & (places < stop)
-        counts[", ".join(map(str, devices))] = int(inside.sum())
-    return counts
+def _within(part: Index, masks: Sequence[Array]) -> int:
+    """Return how many chosen elements lie in a part of the array."""
+    return sum(int(np.count_nonzero(mask[tuple(slice(*ends) for ends in part)])) for mask in masks)
 
 
 def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, detail: Detail) -> Window:

@@ -91,15 +91,17 @@ def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
         wide = np.uint64 if a.dtype == np.uint64 else np.int64
         gaps = _gaps(a.astype(wide), b.astype(wide))
         return np.full(a.size, KINDS.index("other")), gaps, np.ones(a.size, bool)
-    nan_a, nan_b = floats.isnan(a), floats.isnan(b)
-    inf_a, inf_b = floats.isinf(a), floats.isinf(b)
-    finite = ~(nan_a | nan_b | inf_a | inf_b)
     places, bits = [floats.ordinals(a), floats.ordinals(b)], [floats.raw_bits(a), floats.raw_bits(b)]
-    ulps = np.where(finite, _gaps(*places), np.uint64(0))
-    same_sign = floats.is_negative(a) == floats.is_negative(b)
-    rounding = finite & (ulps <= _rounding_limit(a.dtype)) & same_sign
-    codes = np.where(rounding, KINDS.index("rounding"), KINDS.index("other"))
-    if not finite.all() or min(int(np.abs(place).min(initial=1)) for place in places) < floats.first_normal(a.dtype):
+    finite = floats.isfinite(a) & floats.isfinite(b)
+    ulps, ordinary = _gaps(*places), bool(finite.all())
+    if not ordinary:
+        ulps = np.where(finite, ulps, np.uint64(0))
+    codes = np.where(ulps <= _rounding_limit(a.dtype), KINDS.index("rounding"), KINDS.index("other"))
+    normal = floats.first_normal(a.dtype)
+    if not ordinary or min(int(np.abs(place).min(initial=normal)) for place in places) < normal:
+        codes[~finite | (floats.is_negative(a) != floats.is_negative(b))] = KINDS.index("other")
+        nan_a, nan_b = floats.isnan(a), floats.isnan(b)
+        inf_a, inf_b = floats.isinf(a), floats.isinf(b)
         zero_a, zero_b = ((place == 0) & finite & floats.has_sign(a.dtype) for place in places)
         small_a, small_b = (floats.are_subnormal(place, a.dtype) for place in places)
         special: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (

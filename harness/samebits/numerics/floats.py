@@ -107,9 +107,10 @@ def ordinals(array: Array) -> NDArray[np.int64]:
     bits = raw_bits(array)
     if not has_sign(array.dtype):
         return bits.astype(np.int64)
-    sign = bits.dtype.type(1 << (width(array.dtype) - 1))
-    magnitude = (bits & ~sign).astype(np.int64)
-    return np.asarray(np.where(bits & sign != 0, -magnitude, magnitude), np.int64)
+    places, sign = bits.astype(np.int64), np.int64(-1) << (width(array.dtype) - 1)
+    if bits.dtype.itemsize == 8:
+        return np.asarray(np.where(places < 0, sign - places, places))
+    return np.asarray(np.where(places >= -sign, -sign - places, places))
 
 
 def from_ordinals(places: NDArray[np.int64], dtype: Any) -> Array:
@@ -148,6 +149,12 @@ def isinf(array: Array) -> NDArray[np.bool_]:
     """Return where a float array is infinite; nowhere for the formats that have no infinity."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.isinf(array), bool)
+
+
+def isfinite(array: Array) -> NDArray[np.bool_]:
+    """Return where a float array is neither NaN nor infinite, for every format."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(array), bool)
 
 
 def is_zero(array: Array) -> NDArray[np.bool_]:

@@ -135,8 +135,8 @@ def test_a_wrong_count_is_seen(mutant: str, monkeypatch: pytest.MonkeyPatch) -> 
     left[0, 0], right[0, 0] = 0.0, -0.0
     heat, exponents = module._heat, module._exponents
     changed: dict[str, tuple[str, Any]] = {
-        "first bin": ("_heat", lambda s, index, *rest: heat(s, (index[0], np.maximum(index[1] - 1, 0)), *rest)),
-        "rows for columns": ("_heat", lambda s, index, *rest: heat((s[1], s[0]), index[::-1], *rest)),
+        "first bin": ("_heat", lambda masks, *rest: heat([np.roll(mask, -1, 1) for mask in masks], *rest)),
+        "rows for columns": ("_heat", lambda masks, *rest: heat([mask.T for mask in masks], *rest)),
         "zero is one": ("_exponents", lambda ulps: np.maximum(exponents(ulps), 0)),
         "power above": ("_exponents", lambda ulps: exponents(ulps + 1)),
     }
