@@ -386,9 +386,11 @@ def _measure(sample: LeafSample) -> _Measured:
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
         # One side is infinite and the other is not, or of the other sign: no rounding does that.
         return _Measured(np.inf, (0.0, np.inf), np.inf)
-    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    usable: Any = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
     if not usable.any():
         return _Measured(0.0, (0.0, 0.0))
+    if usable.all():
+        usable = np.s_[...]  # which copies nothing
     bounds = [np.asarray(bound)[usable] for bound in sample[4:6] if bound is not None]
     ref, var, true, own = (array[usable] for array in (ref, var, true, own))
     largest = float(np.abs(true).max())
@@ -416,7 +418,7 @@ def _measure(sample: LeafSample) -> _Measured:
     )
 
 
-def _kept(sample: LeafSample, usable: Array, narrow: Array, wide: Array, size: Array) -> float:
+def _kept(sample: LeafSample, usable: Any, narrow: Array, wide: Array, size: Array) -> float:
     """Return the largest difference, relative to its own element, that float64 does not make smaller, nor explains.
 
     Relative to the largest value of the leaf, such as what masks the others, it may look like nothing.
@@ -439,7 +441,7 @@ def _relative(apart: float, largest: float) -> float:
     return apart / largest if largest else (0.0 if apart == 0 else float("inf"))
 
 
-def _beyond(noise: Array | None, usable: Array, apart: Array) -> float:
+def _beyond(noise: Array | None, usable: Any, apart: Array) -> float:
     """Return the largest difference that is more than float64 makes; a bound that is not finite explains nothing."""
     own = np.zeros(apart.shape) if noise is None else noise[usable]
     return float(np.max(apart, where=(apart > own) | ~np.isfinite(own), initial=0.0))

@@ -129,13 +129,13 @@ class Float64Noise:
     def __init__(self, question: Question, rounded: Mapping[float, float] = MappingProxyType({})) -> None:
         self._question = question
         self._rounded = rounded
-        self._sides: list[dict[str, Array]] = []
+        self._sides: dict[int, dict[str, Array]] = {}
         self._certain = True
 
     def side(self, number: int, output: str) -> Array | None:
         """How far an output can be off on one side, 0 the reference's; None where that is not known."""
-        if not self._sides:
-            self._sides = [self._bounds(program) for program in self._question.sides]
+        if number not in self._sides:
+            self._sides[number] = self._bounds(self._question.sides[number])
         return self._sides[number].get(output)
 
     def _bounds(self, program: Any) -> dict[str, Array]:
@@ -152,12 +152,12 @@ class Float64Noise:
     @property
     def decides(self) -> bool:
         """Whether float64 decides each comparison on the way, and makes no finite number infinite."""
-        self.side(0, "")
+        self.both("")
         return self._certain
 
     def both(self, output: str) -> Array | None:
         """How far two equal formulas of an output can be apart; infinite or None where that is not known."""
-        first, second = (self.side(number, output) for number in (0, 1))
+        first, second = self.side(0, output), self.side(1, output)
         return None if first is None or second is None else np.asarray(first + second)
 
     def explains(self, output: str, first: Array, second: Array) -> Array:
