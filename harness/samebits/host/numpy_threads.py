@@ -70,12 +70,13 @@ def in_threads(function: Callable[[Part], Result], parts: Iterable[Part], size: 
 
 
 def matmul(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return `np.matmul(a, b)` of at least two dimensions each; the rows of a large product on all processors."""
-    rows, shape = a.shape[-2], (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    parts, result = min(_processors(), rows // 2), np.empty(shape, np.result_type(a, b))
-    if parts < 2 or result.size * a.shape[-1] < LARGE_PRODUCT:
+    """Return `np.matmul(a, b)`; the rows of a large product on all processors."""
+    rows = a.shape[-2] if min(a.ndim, b.ndim) > 1 else 0
+    parts = min(_processors(), rows // 2)
+    if parts < 2 or a.size * b.shape[-1] < LARGE_PRODUCT:
         return np.asarray(np.matmul(a, b))
-    ends = np.linspace(0, rows, parts + 1).astype(int).tolist()
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, b.shape[-1])
+    result, ends = np.empty(shape, np.result_type(a, b)), np.linspace(0, rows, parts + 1).astype(int).tolist()
 
     def some_rows(start: int, end: int) -> None:
         np.matmul(a[..., start:end, :], b, out=result[..., start:end, :])

@@ -107,8 +107,8 @@ def _three_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_three_processors")
-@pytest.mark.parametrize("left", [(7, 5), (2, 7, 5), (1, 2, 31, 5), (2, 1, 5)])
-@pytest.mark.parametrize("right", [(5, 6), (2, 5, 6)])
+@pytest.mark.parametrize("left", [(7, 5), (2, 7, 5), (1, 2, 31, 5), (2, 1, 5), (5,)])
+@pytest.mark.parametrize("right", [(5, 6), (2, 5, 6), (5,)])
 def test_a_divided_product_is_the_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     for dtype in (np.float64, np.float32, np.int64):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samebits.host import numpy_threads
 from samebits.numerics import floats
 from samebits.numerics.floats import Array
 from samebits.numerics.seeds import generator
@@ -238,10 +239,10 @@ def matmul(a: Array, b: Array, p: int) -> Residues:
         return add(first, second, p)
     a0, a1, a2 = _limbs(a)
     b0, b1, b2 = _limbs(b)
-    low, middle, high = np.matmul(a0, b0), np.matmul(a1, b1), np.matmul(a2, b2)
-    upper = middle + high - np.matmul(a1 - a2, b1 - b2)
-    centre = low + high - np.matmul(a0 - a2, b0 - b2) + middle
-    lower = low + middle - np.matmul(a0 - a1, b0 - b1)
+    low, middle, high = numpy_threads.matmul(a0, b0), numpy_threads.matmul(a1, b1), numpy_threads.matmul(a2, b2)
+    upper = middle + high - numpy_threads.matmul(a1 - a2, b1 - b2)
+    centre = low + high - numpy_threads.matmul(a0 - a2, b0 - b2) + middle
+    lower = low + middle - numpy_threads.matmul(a0 - a1, b0 - b1)
     return _joined([_joined([high, upper, centre], _LIMB, p), lower, low], _LIMB, p)
 
 
