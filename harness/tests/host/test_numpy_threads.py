@@ -119,7 +119,7 @@ def test_a_divided_product_is_the_product(left: tuple[int, ...], right: tuple[in
 
 
 @pytest.mark.usefixtures("_three_processors")
-def test_parts_are_in_order_without_warnings_and_in_threads_from_a_size_on() -> None:
+def test_parts_are_in_order_and_large_ones_in_threads() -> None:
     def logarithm(number: float) -> tuple[float, str]:
         return float(np.log(np.float64(number))), threading.current_thread().name
 

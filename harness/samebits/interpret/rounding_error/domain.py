@@ -22,10 +22,19 @@ from samebits.interpret import literals
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.data_movement import Move, owned
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.rounding_error.rules import PASSES, RULES, extreme, flushed, format_of, likely, taken_as, worst
+from samebits.interpret.rounding_error.rules import (
+    PASSES,
+    RULES,
+    RuleOperands,
+    extreme,
+    flushed,
+    format_of,
+    likely,
+    taken_as,
+    worst,
+)
 from samebits.interpret.rounding_error.step_bounds import (
     Blame,
-    BoundedError,
     BoundedValue,
     NarrowSum,
     blamed,
@@ -121,14 +130,15 @@ class RoundingDomain:
 
     def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
         bounds = [lifted(value) for value in values]
-        errors = [BoundedError(each.error, each.normal) for each in bounds]
-        error, share, summands, normal = settle(step, exact, errors, y, worst, self.platform)
+        ops = RuleOperands(step, exact, [each.error for each in bounds], y, worst, self.platform)
+        error, share, summands, normal = settle(ops, [each.normal for each in bounds])
         blame, narrow = blamed(values), _narrow_sum(step, values, summands)
         if share > (blame.share if blame else 0):
             blame = Blame(share, summands, step, taken_as(step, self.platform))
         if not self.usual:
             return BoundedValue(y, error, error, blame, narrow, normal)
-        usual = settle(step, exact, [BoundedError(each.likely) for each in bounds], y, likely, self.platform).error
+        ops = ops._replace(e=[each.likely for each in bounds], growth=likely)
+        usual = settle(ops, [False for _ in bounds]).error
         return BoundedValue(y, error, np.minimum(usual, error), blame, narrow, normal)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:

@@ -387,8 +387,10 @@ def _atan2(ops: RuleOperands) -> ErrorChange:
 
 def extreme(x: Array, e: Array, axis: int | tuple[int, ...], sign: int = 1) -> Array:
     """The error of the largest along axes (of the smallest for sign -1): that of those that can be it."""
-    certain = np.fmax.reduce(sign * x - e, axis=axis, keepdims=True)
-    return np.asarray(np.max(np.where(sign * x + e < certain, 0, e), axis=axis))
+    signed = x if sign > 0 else -x
+    end = np.asarray(signed - e)
+    certain = np.fmax.reduce(end, axis=axis, keepdims=True)
+    return np.asarray(np.max(np.where(np.add(signed, e, out=end) < certain, 0, e), axis=axis))
 
 
 def _larger(ops: RuleOperands) -> ErrorChange:
@@ -524,6 +526,12 @@ def _accumulator(ops: RuleOperands, operands: list[FormatRounding]) -> FormatRou
     return replace(wide, unit=2.0**-13 if short else 2 * wide.unit)
 
 
+def _is_of_ones(x: Array) -> bool:
+    """Whether there are only zeros and ones, which a corner denies of most large arrays."""
+    corner = x[tuple(slice(8) for _ in x.shape)]
+    return all(bool(((part == 0) | (part == 1)).all()) for part in (corner, x))
+
+
 def _dot_general(ops: RuleOperands) -> ErrorChange:
     (ea, eb), operands = ops.e, [format_of(kind.dtype) for kind in ops.step.inputs]
     a, b = (np.abs(x) for x in ops.x)
@@ -531,9 +539,11 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
     moved: Any = ops.again(a, eb) if eb.any() else 0.0
     if ea.any():
         moved = moved + ops.again(ea, sizes[1])
-    reach, nonzero = ops.again(a, b) + moved, [size > 0 for size in sizes]
+    reach, least = ops.again(a, b) + moved, [float(np.min(size, initial=np.inf)) for size in sizes]
     count: Any = float(dot_general.length(ops.step))
-    if not all(array.all() for array in nonzero):
+    if not all(least):
+        nonzero = [size > 0 for size in sizes]
+        least = [float(np.min(size, initial=np.inf, where=some)) for size, some in zip(sizes, nonzero, strict=True)]
         dtype = np.float32 if count <= 2**24 else np.float64  # in which they are counted exactly
         left, right, finish = dot_general.matrix_form(ops.step, *(array.astype(dtype) for array in nonzero))
         count = finish(matmul(left, right)).astype(np.float64)
@@ -541,12 +551,11 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
     passes, digits, loss = PASSES[ops.platform][precision_of(ops.step)]
     lost = sum(loss for kind in operands if digits < kind.digits <= 24)
     # Products of short numbers are exact in a long format, those with the ones of a one-hot matrix in any.
-    ones = any(not e.any() and bool(((x == 0) | (x == 1)).all()) for x, e in ((a, ea), (b, eb)))
+    ones = any(not e.any() and _is_of_ones(x) for x, e in ((a, ea), (b, eb)))
     exact = ones or sum(kind.digits for kind in operands) <= sums.digits
     roundings = np.maximum(count * (passes if lost else 1) - exact, 0)
-    smallest = math.prod(float(np.min(size, initial=np.inf, where=size > 0)) for size in sizes)
     absolute = (ops.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
-    absolute += (roundings + count * (smallest < sums.tiny)) * sums.flush
+    absolute += (roundings + count * (math.prod(least) < sums.tiny)) * sums.flush
     if not np.all(count):
         absolute = np.where(np.greater(count, 0), absolute, 0)
     rounded = float(sums.digits > ops.format.digits)
