@@ -19,8 +19,7 @@ from samebits.check.smaller_sizes import LARGE, largest, same_but_for_sizes
 from samebits.check.verdict import judge_run
 from samebits.host import memory
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.step_bounds import exactly
+from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.programs.asked import recorded
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
@@ -306,6 +305,26 @@ def test_each_side_is_bounded_once_at_full_size(monkeypatch: pytest.MonkeyPatch)
     assert sum(counted.values()) > 2 * 2  # where smaller sizes do not stand for these
 
 
+def test_further_inputs_are_bounded_for_the_leaf_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded: Counter[tuple[str, ...]] = Counter()
+
+    def counting(program: Any, question: Any, platform: str) -> Any:
+        bounded[tuple(question.outputs)] += 1
+        return estimate_errors(program, question, platform)
+
+    monkeypatch.setattr(evidence, "estimate_errors", counting)
+    monkeypatch.setattr(evidence, "FARTHER", 0.0)  # so that every leaf asks at every input
+    compared = samebits.check(
+        lambda x: {"rows": x.sum(-1), "columns": x.sum(0)},
+        lambda x: {"rows": blockwise_sum(x), "columns": blockwise_sum(x.T)},
+        WIDE,
+        gradients=False,
+    )
+    assert compared.verdict == "rounding"
+    columns, rows = "out['columns']", "out['rows']"
+    assert bounded == {(columns, rows): 2, (columns,): 2, (rows,): 2}
+
+
 def test_memory_that_is_not_there_is_said_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "total_memory", lambda: 1 << 20)
     compared = samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False)
@@ -398,26 +417,6 @@ def test_a_leaf_without_a_finite_number_has_no_loss() -> None:
     nothing = np.full(8, np.nan, np.float32)
     sample = LeafSample(nothing, nothing, nothing.astype(float), nothing.astype(float))
     assert gather_evidence({"ordinary": sample}, limit=None, brief=True, log2_error=-60.0).is_rounding
-
-
-@pytest.mark.parametrize("name", ["exp", "div", "convert"])
-def test_bounds_in_blocks_are_those_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    functions: dict[str, Function] = {
-        "exp": jnp.exp,
-        "div": lambda x: 1 / (x * x),
-        "convert": lambda x: x.astype(jnp.bfloat16) * 3,
-    }
-    x = np.concatenate([RNG.normal(size=1000), [0.0, np.inf, np.nan, 1e-40, 80.0, 3e38]]).astype(np.float32)
-    program = jax.make_jaxpr(functions[name])(x)
-
-    def bounded() -> tuple[Any, ...]:
-        (value,) = Interpreter(RoundingDomain("cpu", usual=False))(program, exactly(x))
-        return value.value, value.error, value.blame.share
-
-    whole = bounded()
-    monkeypatch.setattr("samebits.interpret.rounding_error.rules.BLOCK", 64)
-    for one_block, blocks in zip(whole, bounded(), strict=True):
-        np.testing.assert_array_equal(one_block, blocks)
 
 
 @pytest.mark.parametrize(

@@ -541,7 +541,7 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
         moved = moved + ops.again(ea, sizes[1])
     reach, least = ops.again(a, b) + moved, [float(np.min(size, initial=np.inf)) for size in sizes]
     count: Any = float(dot_general.length(ops.step))
-    if not all(least):
+    if not all(each > 0 for each in least):
         nonzero = [size > 0 for size in sizes]
         least = [float(np.min(size, initial=np.inf, where=some)) for size, some in zip(sizes, nonzero, strict=True)]
         dtype = np.float32 if count <= 2**24 else np.float64  # in which they are counted exactly

@@ -225,7 +225,7 @@ def _settled(change: ErrorChange, unsure: Any, y: Array, kind: FormatRounding) -
     least, rounded = np.minimum.reduce(size, initial=np.inf), change.units * kind.unit * size
     absorbed = ABSORBED * kind.tiny
     abnormal = not least >= absorbed and bool(np.any((size < absorbed) & (size > 0)))
-    if abnormal or not np.isfinite(farthest) or (least == 0 and not np.isfinite(change.units).all()):
+    if abnormal or not np.isfinite(farthest) or not (least > 0 or np.isfinite(change.units).all()):
         # A function may be computed from a quarter of its argument, which is flushed earlier.
         small = (size_of_y - moved < 4 * kind.tiny) & (change.units > 0)
         rounded = np.where(size > 0, rounded + np.where(small, 4 * kind.flush, 0), 0)
@@ -234,7 +234,7 @@ def _settled(change: ErrorChange, unsure: Any, y: Array, kind: FormatRounding) -
     local = rounded
     if np.any(change.absolute):
         local = rounded + change.absolute
-        abnormal = abnormal or (least == 0 and bool(np.any((size == 0) & (local > 0) & (local < absorbed))))
+        abnormal = abnormal or (not least > 0 and bool(np.any((size == 0) & (local > 0) & (local < absorbed))))
     reach = size if change.reach is None else change.reach
     if not np.max(reach, initial=farthest) + np.max(local, initial=0.0) <= kind.largest:
         local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)

@@ -44,15 +44,21 @@ class EachTime(RoundingDomain):
 
 
 def bounds(domain: RoundingDomain, name: str, size: str) -> list[np.ndarray[Any, Any]]:
-    """The bounds of a program's results at numbers of a size, some of them zero or without digits to lose."""
+    """The bounds of a program's results, and what loses most, at numbers of a size.
+
+    Some of them are zero, infinite, NaN, or without digits to lose.
+    """
     rng = np.random.default_rng(len(name + size))
     drawn = np.ldexp(rng.normal(size=(2, ROWS, COLUMNS)), SIZES[size] + rng.integers(-6, 7, (2, ROWS, COLUMNS)))
     drawn = np.where(rng.random(drawn.shape) < 0.1, 0, drawn)
     drawn[rng.random(drawn.shape) < 0.05] = 2.0 ** SIZES[size]
+    drawn[0, 0, :2] = np.inf, np.nan
     arrays = [array.astype(np.float32) for array in drawn]
     program = jax.make_jaxpr(PROGRAMS[name])(*arrays)
     outputs = Interpreter(domain, "cpu")(program, *map(exactly, arrays))
-    return [output.error for output in outputs if isinstance(output, BoundedValue)]
+    values = [output for output in outputs if isinstance(output, BoundedValue)]
+    shares = np.array([value.blame.share if value.blame else 0 for value in values])
+    return [shares, *(value.error for value in values)]
 
 
 def same(name: str, size: str, other: RoundingDomain) -> bool:
@@ -81,3 +87,12 @@ def test_blocks_and_threads_keep_bounds(name: str, monkeypatch: pytest.MonkeyPat
 def test_a_wrong_rule_of_what_is_flushed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_bounds, "ABSORBED", 0.0)
     assert not all(same(name, size, EachTime("cpu", usual=False)) for name in PROGRAMS for size in SIZES)
+
+
+def test_nan_in_one_row_changes_no_other_bound() -> None:
+    zeros, other = np.zeros((2, 8), np.float32), np.ones((8, 3), np.float32)
+    beside = np.array([[np.nan], [0]], np.float32) + zeros
+    program = jax.make_jaxpr(jnp.matmul)(zeros, other)
+    of = [Interpreter(RoundingDomain(), "cpu")(program, exactly(x), exactly(other))[0].error for x in (zeros, beside)]
+    np.testing.assert_array_equal(of[0], np.zeros((2, 3)))
+    np.testing.assert_array_equal(of[1][1], of[0][1])
