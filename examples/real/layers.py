@@ -2,8 +2,8 @@
 
 Run as `python examples/real/layers.py [LAYER ...] [--dtype float32] [--tokens N] [--budget SECONDS]`; by default `norm`
 and `loss` in float32 and bfloat16, each in a process of its own. It prints the verdict, its time and the memory of its
-process. `attention` with 512 tokens takes six minutes and 11 GiB on two cores; `experts` was not tried at full size: its
-weights and gradients alone take 11 GB in float32.
+process. `attention` with 512 tokens takes six minutes and 11 GiB on two cores. `experts` was not tried at full size:
+its weights and gradients alone take 11 GB in float32.
 """
 
 import argparse

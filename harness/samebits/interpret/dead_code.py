@@ -1,4 +1,4 @@
-"""Dead code elimination: equations whose results are not used need no rule in any domain.
+"""Dead and repeated code: equations whose results are not used need no rule in any domain, and equal ones one value.
 
 `jax.interpreters.partial_eval.dce_jaxpr` removes them, inside calls, scans and branches too. Two things are added: a
 debug callback is an effect that no output depends on, and the loops of older versions of jax hold on to every carry.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 PRINTS = frozenset({"debug_callback", "debug_print"})
 """Primitives whose only effect is a message. All other effects stay, since what they write may be read again."""
@@ -22,6 +24,49 @@ def live(closed: Any) -> Any:
     jaxpr = _dce(each_level(closed.jaxpr, _without_prints))
     jaxpr = _dce(each_level(jaxpr, _without_carries))
     return ClosedJaxpr(each_level(jaxpr, _dropping), closed.consts)
+
+
+@functools.lru_cache(maxsize=128)
+def once(closed: Any) -> Any:
+    """A closed jaxpr with the same inputs and outputs, in which nothing is computed twice from the same values."""
+    from jax.extend.core import ClosedJaxpr
+
+    program = live(closed)
+    return ClosedJaxpr(each_level(program.jaxpr, _once), program.consts)
+
+
+def _once(jaxpr: Any) -> Any:
+    """A jaxpr without the equations that repeat an earlier one, whose results stand for theirs."""
+    first: dict[Any, Any] = {}
+    stands: dict[Any, Any] = {}
+    eqns = []
+
+    def standing(atoms: Any) -> list[Any]:
+        return [atom if hasattr(atom, "val") else stands.get(atom, atom) for atom in atoms]
+
+    for eqn in jaxpr.eqns:
+        eqn = eqn.replace(invars=standing(eqn.invars)) if stands else eqn
+        dropped = tuple(type(var).__name__ == "DropVar" for var in eqn.outvars)
+        params = tuple((name, _by_value(value)) for name, value in sorted(eqn.params.items()))
+        key = eqn.primitive, dropped, params, tuple(_by_value(atom) for atom in eqn.invars)
+        is_memory = any(hasattr(var.aval, "inner_aval") for var in eqn.outvars)  # each of which is another place
+        earlier = None if eqn.effects or is_memory else first.setdefault(key, eqn)
+        if earlier is None or earlier is eqn:
+            eqns.append(eqn)
+        else:
+            stands.update(zip(eqn.outvars, earlier.outvars, strict=True))
+    return jaxpr.replace(eqns=eqns, outvars=standing(jaxpr.outvars)) if stands else jaxpr
+
+
+def _by_value(value: Any) -> Any:
+    """What equal parameters or operands have in common; an object of which that is not known is itself alone."""
+    if hasattr(value, "val"):  # a literal
+        return str(value.aval), np.asarray(value.val).tobytes()
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
 
 
 def _dropping(jaxpr: Any) -> Any:

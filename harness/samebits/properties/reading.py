@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, NotCovered
+from samebits.interpret.dead_code import once
 from samebits.interpret.dependence.domain import Cut, DependenceDomain
 from samebits.interpret.dependence.value import Dependent, opened
 from samebits.interpret.equation import Type, type_of
@@ -128,7 +129,7 @@ def _interpreted(
         _argument(domain, leaf, relation.inputs.get(number), relation.constants.get(number))
         for number, leaf in enumerate(program.inputs)
     ]
-    outputs = Interpreter(domain, "cpu")(program.closed, *args)
+    outputs = Interpreter(domain, "cpu")(once(program.closed), *args)
     reads = np.zeros(relation.forbidden.shape, bool)
     for number, groups in relation.outputs.items():
         value = domain.plain(outputs[number])

@@ -118,6 +118,43 @@ def test_what_is_used_still_ends_it(name: str) -> None:
         identity(question)
 
 
+@pytest.mark.parametrize(
+    ("function", "repeated"),
+    [
+        (lambda x: jnp.sin(x) + jnp.sin(x), 1),
+        (lambda x: jnp.sin(x.T @ x) * jnp.sin(x.T @ x) + 2.0 * x, 3),
+        (lambda x: jnp.sin(x) + jnp.cos(x) + lax.sin(x, accuracy=lax.AccuracyMode.HIGHEST), 0),
+        (lambda x: x[:2].sum() + x[2:].sum(), 0),
+        (lambda x: (x + 1) * (x + 2) + 1 * x.astype(int) * True, 0),
+    ],
+)
+def test_what_is_computed_twice_is_computed_once(function: Any, repeated: int) -> None:
+    program = jax.make_jaxpr(function)(X)
+    single = dead_code.once(program)
+    assert len(program.eqns) - len(single.eqns) == repeated
+    for given, expected in zip(jax.core.eval_jaxpr(single.jaxpr, single.consts, X), [function(X)], strict=True):
+        np.testing.assert_array_equal(given, expected)
+
+
+def test_levels_effects_and_memory_are_kept_apart() -> None:
+    def body(carry: Any, _: Any) -> Any:
+        return jnp.sin(carry) + jnp.sin(carry), None
+
+    def effects(x: Array) -> Array:
+        return sum(io_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x) for _ in range(2))
+
+    def memory(x: Array) -> Array:
+        cells = [jax.new_ref(x), jax.new_ref(x)]
+        cells[0][0, 0] = 7.0
+        return cells[1][...]
+
+    (loop,) = dead_code.once(jax.make_jaxpr(lambda x: lax.scan(body, x, None, length=2)[0])(X)).eqns
+    assert [eqn.primitive.name for eqn in loop.params["jaxpr"].eqns] == ["sin", "add"]
+    for kept in (effects, memory):
+        program = jax.make_jaxpr(kept)(X)
+        assert len(dead_code.once(program).eqns) == len(dead_code.live(program).eqns)
+
+
 def test_what_is_written_elsewhere_is_not_thrown_away() -> None:
     """Of all effects only messages are left out: what another one writes may be read again."""
 

@@ -102,6 +102,16 @@ def counts_beside_the_order(x: Array) -> Array:
     return lax.sort((jnp.argsort(keys), jnp.bincount(keys, length=ROWS)), num_keys=1)[1].astype(jnp.float32)
 
 
+def chosen_twice(x: Array) -> Array:
+    """As where one function sorts, another counts, and each chooses for itself."""
+    return experts(x[jnp.argsort(chosen(x))], bincount(chosen(x)))[jnp.argsort(jnp.argsort(chosen(x)))]
+
+
+def chosen_otherwise(x: Array) -> Array:
+    """The counts are of the worst expert."""
+    return experts(x[jnp.argsort(chosen(x))], bincount(chosen(-x)))[jnp.argsort(jnp.argsort(chosen(x)))]
+
+
 def inverse_by_scatter(rows: Array, order: Array) -> Array:
     return rows[jnp.zeros_like(order).at[order].set(jnp.arange(ROWS))]
 
@@ -126,6 +136,7 @@ HONEST = {
     "sparse": lambda x: moe_layers.sparse(x[None], *ROUTED, top_k=2)["out"][0],
     "ring": lambda x: moe_layers.ring(x[None], *ROUTED, top_k=2)["out"][0],
     "two layers": two_layers,
+    "chosen twice": chosen_twice,
 }
 
 MIXED = {
@@ -148,6 +159,7 @@ MIXED = {
     "the last of a pair wins": by_sorting(back=lambda rows, at: jnp.zeros_like(rows).at[at - at % 2].set(rows)),
     "a key is before all groups": moe(compared, lambda x: chosen(x) - 1),
     "counts of another choice": counts_of_another_choice,
+    "chosen otherwise": chosen_otherwise,
     "counts beside the order": counts_beside_the_order,
     "counts of others": moe(lambda keys: bincount((keys + 1) % EXPERTS)),
     "counts of the first rows": moe(lambda keys: bincount(keys[:-1])),
