@@ -80,9 +80,11 @@ def _extreme(sign: int) -> Callable[[AbstractDomain, Step, Sequence[Value]], lis
         if not math.prod(kind.shape):
             raise NotCovered(f"{step} looks for the best of nothing")
         ids = _ids(kind).transpose([*kept, *axes]).reshape([*(kind.shape[dim] for dim in kept), -1])
-        rows = Type(ids.shape, kind.dtype)
-        ranks = _ranks(domain, step, _take(domain, values[0], ids, rows), len(kept))
-        best = np.argmax(sign * np.asarray(ranks), -1)
+        rows = values[0]
+        if ids.shape != kind.shape or axes != (len(kept),):  # else they lie in rows already
+            rows = _take(domain, rows, ids, Type(ids.shape, kind.dtype))
+        ranks = np.asarray(_ranks(domain, step, rows, len(kept)))
+        best = (np.argmax if sign > 0 else np.argmin)(ranks, -1)
         return [_take(domain, values[0], np.take_along_axis(ids, best[..., None], -1)[..., 0], step.output)]
 
     return rule
