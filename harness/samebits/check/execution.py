@@ -13,6 +13,7 @@ from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import CouldNotRun, MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import undone
+from samebits.host.memory import GIB, gibibytes, total_memory
 from samebits.host.time_limit import require_time
 from samebits.numerics.bits import Comparison, same_bits
 from samebits.programs.asked import Asked
@@ -179,6 +180,21 @@ _Key = tuple[Program, str, str, str, int]
 """A program, case and dtype, the digest of the records, and the number of the draw."""
 
 
+def _require_memory(program: Program, inputs: int) -> None:
+    """Raise where the outputs of both sides at so many inputs are more than the machine holds.
+
+    Raises:
+        CouldNotRun: they are; the process would be killed.
+    """
+    sizes = [aval.size * aval.dtype.itemsize for aval in program.traced.jaxpr.out_avals]
+    needed = 2 * inputs * sum(sizes)
+    if needed > GIB and needed > (total := total_memory()):
+        raise CouldNotRun(
+            f"the outputs of both sides at {inputs} inputs take {gibibytes(needed)}, and there are {gibibytes(total)}; "
+            "compare smaller arrays, fewer outputs, or one direction"
+        )
+
+
 class Execution:
     """Executes the programs of one pair.
 
@@ -285,6 +301,8 @@ class Execution:
         chosen = [label for label in inputs if labels is None or label in labels]
         if not chosen:
             return _NOTHING
+        if self.sides.programs.group is None:  # else every host has its own part of them
+            _require_memory(program, len(chosen))
         first = chosen[0]
         if first not in ran.twice and not site.draw:
             placed, call = self.placed(side, site, direction, *inputs[first])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.check import evidence
+from samebits.check import evidence, execution
 from samebits.check.error_groups import LeafSample
 from samebits.check.rounding import gather_evidence
 from samebits.check.runner import Runner
@@ -330,6 +330,24 @@ def test_memory_that_is_not_there_is_said_before_it_is_needed(monkeypatch: pytes
     compared = samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, gradients=False)
     assert compared.verdict == "rounding" and "of the rounding bound" not in str(compared.leaves[0].ruling.evidence)
     assert any("bounds of rounding take about" in text and "float64 is executed" in text for text in compared.notes)
+
+
+@pytest.mark.parametrize(
+    ("total", "verdicts"), [(1 << 21, {"forward": "rounding", "gradient": "error"}), (1 << 22, {})]
+)
+def test_outputs_beyond_the_memory_are_not_computed(
+    total: int, verdicts: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradients are 64 rows of 1024 floats, of both sides at eight inputs 4 MiB."""
+    monkeypatch.setattr(execution, "total_memory", lambda: total)
+    monkeypatch.setattr(execution, "GIB", 0)
+    compared = samebits.check(lambda x: x.sum(-1) ** 2, lambda x: blockwise_sum(x) ** 2, WIDE)
+    by_direction = {leaf.place.direction: leaf for leaf in compared.leaves}
+    assert {direction: leaf.ruling.verdict for direction, leaf in by_direction.items()} == (
+        verdicts or {"forward": "rounding", "gradient": "rounding"}
+    )
+    said = "the outputs of both sides at 8 inputs take 0.0 GiB, and there are 0.0 GiB; compare smaller arrays"
+    assert (said in str(by_direction["gradient"])) is bool(verdicts)
 
 
 def test_a_note_says_how_much_memory_bounds_take(monkeypatch: pytest.MonkeyPatch) -> None:
