@@ -180,7 +180,7 @@ _Key = tuple[Program, str, str, str, int]
 """A program, case and dtype, the digest of the records, and the number of the draw."""
 
 
-def _require_memory(program: Program, inputs: int) -> None:
+def _require_memory_for_outputs(program: Program, inputs: int) -> None:
     """Raise where the outputs of both sides at so many inputs are more than the machine holds.
 
     Raises:
@@ -302,7 +302,7 @@ class Execution:
         if not chosen:
             return _NOTHING
         if self.sides.programs.group is None:  # else every host has its own part of them
-            _require_memory(program, len(chosen))
+            _require_memory_for_outputs(program, len(chosen))
         first = chosen[0]
         if first not in ran.twice and not site.draw:
             placed, call = self.placed(side, site, direction, *inputs[first])

@@ -60,7 +60,7 @@ def _once(jaxpr: Any) -> Any:
 
 def _by_value(value: Any) -> Any:
     """What equal parameters or operands have in common; an object of which that is not known is itself alone."""
-    if hasattr(value, "val"):  # a literal
+    if hasattr(value, "val") and hasattr(value, "aval"):  # a literal
         return str(value.aval), np.asarray(value.val).tobytes()
     try:
         hash(value)
