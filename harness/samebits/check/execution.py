@@ -181,16 +181,16 @@ _Key = tuple[Program, str, str, str, int]
 
 
 def _require_memory_for_outputs(program: Program, inputs: int) -> None:
-    """Raise where the outputs of both sides at so many inputs are more than the machine holds.
+    """Raise where the outputs of one side at so many inputs do not fit into memory: both sides may be one program.
 
     Raises:
-        CouldNotRun: they are; the process would be killed.
+        CouldNotRun: they do not fit.
     """
     sizes = [aval.size * aval.dtype.itemsize for aval in program.traced.jaxpr.out_avals]
-    needed = 2 * inputs * sum(sizes)
+    needed = inputs * sum(sizes)
     if needed > GIB and needed > (total := total_memory()):
         raise CouldNotRun(
-            f"the outputs of both sides at {inputs} inputs take {gibibytes(needed)}, and there are {gibibytes(total)}; "
+            f"the outputs of one side at {inputs} inputs take {gibibytes(needed)}, and there are {gibibytes(total)}; "
             "compare smaller arrays, fewer outputs, or one direction"
         )
 
